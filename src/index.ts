@@ -123,7 +123,15 @@ export type {
   HandlerFunction,
   HandlerReturn,
 } from "./worker/handler.ts";
-export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
+export {
+  AttemptAborted,
+  Cancel,
+  RetryAfter,
+  Snooze,
+  Suspended,
+  Throttled,
+  Unrecoverable,
+} from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { ContextFlow } from "./worker/run/context-flow.ts";
 export type { EffectsScope } from "./worker/run/effects-scope.ts";

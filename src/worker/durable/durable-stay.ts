@@ -199,11 +199,7 @@ export class DurableStay implements Stay {
     this.#outcome = new Promise((resolve, reject) => {
       this.#finish = { resolve, reject };
       const { signal } = this.#attempt;
-      const aborted = (): void => {
-        if (this.#attempt.abortReason === "lease-lost" && this.#attempt.phase !== "running")
-          execution.abandon();
-        execution.stop();
-      };
+      const aborted = (): void => execution.stop();
       if (signal.aborted) aborted();
       else signal.addEventListener("abort", aborted, { once: true });
       if (this.#isDraining) execution.drain();

@@ -110,6 +110,7 @@ export class RunExecution {
   /** The attempt was aborted: nothing is delivered any more. */
   #isStopping = false;
   #isReading = false;
+  #isHeard = false;
   #isOver = false;
   #hasHandlerEnded = false;
   /** The handler did something since the last turn. */
@@ -236,7 +237,9 @@ export class RunExecution {
 
   /** A hint, or the answer to a renewal: the journal has grown, to this number if it is known. */
   heard(last = Number.POSITIVE_INFINITY): void {
-    if (!this.#isOver && !this.#isReading && last > this.cursor.known) void this.#readOn();
+    if (this.#isOver || last <= this.cursor.known) return;
+    this.#isHeard = true;
+    if (!this.#isReading) void this.#readOn();
   }
 
   /** The worker stops: the run rests as soon as it can, and no further step begins. */
@@ -729,6 +732,7 @@ export class RunExecution {
 
   async #readOn(): Promise<void> {
     this.#isReading = true;
+    this.#isHeard = false;
     const { answer } = await this.#persist(() => this.#journal.read(this.cursor.known));
     this.#isReading = false;
     if (this.#isOver) return;
@@ -738,6 +742,8 @@ export class RunExecution {
     }
     this.#take(answer);
     this.wake();
+    // Whatever came while the read was on its way may not be in its answer.
+    if (this.#isHeard) await this.#readOn();
   }
 
   #take({ entries, slips, now }: JournalPage): void {

@@ -94,6 +94,7 @@ export class StoreJournal implements RunJournal {
     const attempt = this.#attempt;
     const next = afterRest(attempt.policy, rest, this.#needs.strideMs);
     const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
+    if (attempt.hasCalls) await new Promise<void>((resolve) => attempt.whenCallsEnd(resolve));
     // While the settle is on its way, nobody takes the lease for lost.
     attempt.phase = "settling";
     const answer = await this.#needs.settles.add({
@@ -112,16 +113,23 @@ export class StoreJournal implements RunJournal {
       case "gone":
         return { kind: "stale" };
       case "arrived":
-        attempt.phase = "running";
+        this.#goOn();
         return { kind: "arrived" };
       case "cancel-asked":
-        attempt.phase = "running";
+        this.#goOn();
         this.#options.cancelAsked();
         return { kind: "arrived" };
       default:
-        attempt.phase = "running";
+        this.#goOn();
         throw effectRefused(answer);
     }
+  }
+
+  /** The run does not rest. A timer that ended meanwhile was not heard. */
+  #goOn(): void {
+    const attempt = this.#attempt;
+    attempt.phase = "running";
+    if (!attempt.hasTimer) attempt.origin.aborting.watch(attempt);
   }
 
   async commitSlip(connection: unknown, { call, value }: Slip): Promise<SlipAnswer> {

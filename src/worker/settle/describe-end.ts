@@ -1,11 +1,11 @@
 /**
  * Logs attempts that did not complete: one warning per failed attempt, one error per final failure, and one warning for
- * a job whose key is missing here, however often it comes again.
+ * a job whose key or version is missing here, however often it comes again.
  */
 import type { Logger } from "../../engine/log/logger.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
-import type { ErrorRecord } from "../../model/job/attempt-log.ts";
+import type { ErrorRecord, HandBackNote } from "../../model/job/attempt-log.ts";
 import { durationText } from "../../model/duration.ts";
 import type { Attempt } from "../run/attempt.ts";
 
@@ -38,11 +38,17 @@ function describeHandBack(
   const note = readAttemptLog(attempts).handedBack;
   if (note === undefined) return;
   const { reason, count, message } = note;
-  const line = `job handed back: ${reason}; it comes again until a worker has the key`;
+  const line = `job handed back: ${reason}; ${untils[reason]}`;
   const fields = { id: job.id, ...title, count, message };
   if (count === 1) log.warn(line, fields);
   else log.debug(line, fields);
 }
+
+const untils: Readonly<Record<HandBackNote["reason"], string>> = {
+  "key-missing": "it comes again until a worker has the key",
+  "version-missing": "it comes again until a worker has the version of its handler",
+  unasked: "its handler did not ask for what its journal holds; it has one more try",
+};
 
 function causeChain(error: ErrorRecord | undefined): string {
   const chain: string[] = [];
