@@ -1,5 +1,5 @@
 /** The duties of a process that are on. CONTRIBUTING, "Add a duty", names all places of a new one. */
-import type { Needs } from "../services.ts";
+import type { Services } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
@@ -24,43 +24,23 @@ export interface DutySurroundings {
 }
 
 export function allDuties(
-  needs: Needs<
-    | "store"
-    | "platform"
-    | "coder"
-    | "strideMs"
-    | "backoffs"
-    | "noHandlerGraceMs"
-    | "log"
-    | "repeated"
-    | "ids"
-    | "retention"
-    | "changes"
-    | "reads"
-    | "planner"
-    | "submitter"
-    | "metrics"
-    | "webhookDocs"
-    | "queuePolicies"
-    | "leadership"
-    | "policies"
-  >,
+  services: Services,
   { leases, deliverWebhooks }: DutySurroundings,
   tuning: DutyTuning,
 ): readonly Duty[] {
   const duties: Readonly<Record<DutyName, Duty>> = {
-    promote: promoteDuty(needs, tuning.promote),
-    reclaim: reclaimDuty(needs, leases, tuning.reclaim),
-    "attempt-timeout": attemptTimeoutDuty(needs, tuning["attempt-timeout"]),
-    deadline: deadlineDuty(needs, tuning.deadline),
-    "time-to-live": timeToLiveDuty(needs, tuning["time-to-live"]),
-    "suspension-timeout": suspensionTimeoutDuty(needs, tuning["suspension-timeout"]),
-    "due-documents": dueDocumentsDuty(needs, tuning["due-documents"]),
-    webhooks: webhooksDuty(needs, tuning.webhooks, deliverWebhooks),
-    "no-handler": noHandlerDuty(needs, tuning["no-handler"]),
-    retention: retentionDuty(needs, tuning.retention),
-    metrics: metricsDuty(needs, tuning.metrics),
-    "index-audit": indexAuditDuty(needs, tuning["index-audit"]),
+    promote: promoteDuty(services, tuning.promote),
+    reclaim: reclaimDuty(services, leases, tuning.reclaim),
+    "attempt-timeout": attemptTimeoutDuty(services, tuning["attempt-timeout"]),
+    deadline: deadlineDuty(services, tuning.deadline),
+    "time-to-live": timeToLiveDuty(services, tuning["time-to-live"]),
+    "suspension-timeout": suspensionTimeoutDuty(services, tuning["suspension-timeout"]),
+    "due-documents": dueDocumentsDuty(services, tuning["due-documents"]),
+    webhooks: webhooksDuty(services, tuning.webhooks, deliverWebhooks),
+    "no-handler": noHandlerDuty(services, tuning["no-handler"]),
+    retention: retentionDuty(services, tuning.retention),
+    metrics: metricsDuty(services, tuning.metrics),
+    "index-audit": indexAuditDuty(services, tuning["index-audit"]),
   };
   return dutyNames.filter((name) => tuning[name].isOn).map((name) => duties[name]);
 }

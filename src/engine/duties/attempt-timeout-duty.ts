@@ -6,22 +6,12 @@ import { afterTimeout } from "../../model/job/after-run.ts";
 import type { Needs } from "../services.ts";
 import { modelSources } from "../policies/model-sources.ts";
 import { dueDuty } from "./due-duty.ts";
+import type { DueDutyNeeds } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
 export function attemptTimeoutDuty(
-  needs: Needs<
-    | "store"
-    | "platform"
-    | "strideMs"
-    | "backoffs"
-    | "log"
-    | "repeated"
-    | "ids"
-    | "changes"
-    | "queuePolicies"
-    | "policies"
-  >,
+  needs: DueDutyNeeds & Needs<"backoffs" | "repeated">,
   tuning: Tuning,
 ): Duty {
   return dueDuty(needs, {

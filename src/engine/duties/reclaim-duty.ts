@@ -9,22 +9,12 @@ import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { modelSources } from "../policies/model-sources.ts";
 import { dueDuty } from "./due-duty.ts";
+import type { DueDutyNeeds } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
 export function reclaimDuty(
-  needs: Needs<
-    | "store"
-    | "platform"
-    | "strideMs"
-    | "backoffs"
-    | "log"
-    | "repeated"
-    | "ids"
-    | "changes"
-    | "queuePolicies"
-    | "policies"
-  >,
+  needs: DueDutyNeeds & Needs<"backoffs" | "repeated">,
   leases: HeldLeases,
   tuning: Tuning,
 ): Duty {
