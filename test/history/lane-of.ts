@@ -3,7 +3,7 @@
  * keys it asks for, and whether it holds that of its group while it waits for its retry, and once it has failed.
  */
 import type { EventKind } from "../../src/model/events/event-kind.ts";
-import { keyUsesOf } from "../../src/store/rules/gates/lane.ts";
+import { keyUsesOf } from "../../src/store/rules/gates/lane-change.ts";
 import type { KeyUse } from "../../src/model/routing/lane.ts";
 import type { FeedEvent, NewJob } from "../../src/store/records.ts";
 import { policyOf } from "./policy-of.ts";

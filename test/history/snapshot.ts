@@ -3,7 +3,7 @@
  * sizes.
  */
 import { hasMark } from "../../src/model/durable/durable-marks.ts";
-import { keyUsesOf } from "../../src/store/rules/gates/lane.ts";
+import { keyUsesOf } from "../../src/store/rules/gates/lane-change.ts";
 import type { FeedRecord, Gate, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { withoutGates } from "../../src/store/state-counts.ts";

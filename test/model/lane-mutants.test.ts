@@ -6,7 +6,7 @@
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import type { TerminalState } from "../../src/model/job/job-state.ts";
-import type * as Lane from "../../src/store/rules/gates/lane.ts";
+import type * as Lane from "../../src/store/rules/gates/lane-change.ts";
 import type * as Lanes from "../../src/store/rules/gates/lanes.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createHeldPlatform } from "../support/virtual/held-platform.ts";
@@ -26,10 +26,10 @@ const bend = vi.hoisted(() => (real: Readonly<Record<string, unknown>>) => {
   return Object.fromEntries(bendable) as Record<string, unknown>;
 });
 vi.mock("../../src/store/rules/gates/lanes.ts", async (importOriginal) => bend(await importOriginal()));
-vi.mock("../../src/store/rules/gates/lane.ts", async (importOriginal) => bend(await importOriginal()));
+vi.mock("../../src/store/rules/gates/lane-change.ts", async (importOriginal) => bend(await importOriginal()));
 
 const actual: Rules = {
-  ...(await vi.importActual<typeof Lane>("../../src/store/rules/gates/lane.ts")),
+  ...(await vi.importActual<typeof Lane>("../../src/store/rules/gates/lane-change.ts")),
   ...(await vi.importActual<typeof Lanes>("../../src/store/rules/gates/lanes.ts")),
 };
 

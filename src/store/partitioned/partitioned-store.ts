@@ -36,7 +36,7 @@ import { CallTimeout } from "./call-timeout.ts";
 import type { Timekeeper } from "./call-timeout.ts";
 import { Promotion } from "./promote.ts";
 import { putGates } from "./put-gates.ts";
-import { auditIndexes, prune } from "./upkeep.ts";
+import { auditIndexes, prune } from "./upkeep-walk.ts";
 
 interface PartitionedOptions {
   readonly platform: Timekeeper;

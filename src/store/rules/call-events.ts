@@ -10,8 +10,8 @@ import { jobStates, stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { EventBundle } from "../packing/packed-events.ts";
 import type { Outcome } from "./advance.ts";
-import { asLaned } from "./gates/lane.ts";
-import type { Laned, LaneMove } from "./gates/lane.ts";
+import { asLaned } from "./gates/lane-change.ts";
+import type { Laned, LaneMove } from "./gates/lane-change.ts";
 import { countsOf, emit } from "./emit.ts";
 import type { EmittedEvent } from "./emit.ts";
 

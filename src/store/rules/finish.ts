@@ -10,7 +10,7 @@ import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { asLaned } from "./gates/lane.ts";
+import { asLaned } from "./gates/lane-change.ts";
 import { isMember } from "./flow/member.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 

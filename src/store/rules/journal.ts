@@ -15,7 +15,7 @@ import type { JobRow } from "../job-fields.ts";
 import type { EntryPut } from "../records.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { asLaned } from "./gates/lane.ts";
+import { asLaned } from "./gates/lane-change.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 
 /** The row after these entries were appended: those that were passed over are not among them. */

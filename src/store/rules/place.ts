@@ -11,7 +11,7 @@ import type { NewJob } from "../records.ts";
 import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { edit } from "./edit.ts";
-import { asLaned } from "./gates/lane.ts";
+import { asLaned } from "./gates/lane-change.ts";
 import { isBornBlocked } from "./flow/member.ts";
 import { newRound } from "./journal.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";

@@ -39,7 +39,7 @@ import type { EndReason } from "../../model/job/end-reason.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { limitGateKey } from "../../model/limits/gate.ts";
 import { gateOfLimit, keyOfGate } from "../../model/routing/lane.ts";
-import { keyUsesOf } from "../../store/rules/gates/lane.ts";
+import { keyUsesOf } from "../../store/rules/gates/lane-change.ts";
 import type { Attempt } from "../run/attempt.ts";
 import { controlOf } from "../control.ts";
 import type { Control } from "../control.ts";

@@ -1,5 +1,5 @@
 /**
- * What a change of a job means for its lane (store/rules/gates/lane.ts), by appends alone: a row of permit for each
+ * What a change of a job means for its lane (store/rules/gates/lane-change.ts), by appends alone: a row of permit for each
  * gate of a key that it holds, and rows of lane_change for each lane whose ready jobs have changed and each gate whose
  * permits have. The next claim applies these rows (lanes.sql.ts). So nothing here waits for other calls, even inside
  * the caller's own transaction.

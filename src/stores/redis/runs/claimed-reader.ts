@@ -5,7 +5,7 @@
  * ones only what is their own.
  */
 import type { LeasedJob } from "../../../store/records.ts";
-import { keyUsesOf } from "../../../store/rules/gates/lane.ts";
+import { keyUsesOf } from "../../../store/rules/gates/lane-change.ts";
 import { flags as flagOf, specFields } from "../packing/packed-fields.ts";
 import { leasedJobOf } from "../packing/packed-job.ts";
 import type { JobTexts } from "../packing/packed-job.ts";

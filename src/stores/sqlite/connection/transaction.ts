@@ -14,7 +14,7 @@ import type { Statements } from "./connection.ts";
 import { openInsert } from "../jobs/insert.ts";
 import type { Insert } from "../jobs/insert.ts";
 import type { Passing } from "../../../store/rules/flow/arrive.ts";
-import type { LaneMove } from "../../../store/rules/gates/lane.ts";
+import type { LaneMove } from "../../../store/rules/gates/lane-change.ts";
 import { routesFreed } from "../limits/gates.ts";
 import { flushLanes } from "../groups/lanes.ts";
 import type { KnownRoutes } from "../jobs/routes.ts";

@@ -3,7 +3,7 @@
  * asks for of keys.
  */
 import type { KeyUse } from "../../../model/routing/lane.ts";
-import { keyUsesOf } from "../../../store/rules/gates/lane.ts";
+import { keyUsesOf } from "../../../store/rules/gates/lane-change.ts";
 import { limitTo } from "../connection/connection.ts";
 import type { NamedValues, SqlValue } from "../connection/connection.ts";
 import type { Place } from "./lane-lines.ts";

@@ -4,8 +4,8 @@
  * reads lanes, once per commit and lane. store/rules/gates/lanes.ts decides.
  */
 import type { RouteContent } from "../../../model/routing/route.ts";
-import { isInLine, keyUsesOf, permitChanges } from "../../../store/rules/gates/lane.ts";
-import type { Laned } from "../../../store/rules/gates/lane.ts";
+import { isInLine, keyUsesOf, permitChanges } from "../../../store/rules/gates/lane-change.ts";
+import type { Laned } from "../../../store/rules/gates/lane-change.ts";
 import { forgottenTurn, isAhead, joinTurn, positionOf, waitsAt } from "../../../store/rules/gates/lanes.ts";
 import { openRowSets, readValue, runRowSets } from "../connection/connection.ts";
 import type { SqlValue, Statements } from "../connection/connection.ts";

@@ -6,7 +6,7 @@ import { stateOfCode } from "../../../model/job/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../../store/job-fields.ts";
 import { initialValues } from "../../../store/rules/advance.ts";
-import type { Laned } from "../../../store/rules/gates/lane.ts";
+import type { Laned } from "../../../store/rules/gates/lane-change.ts";
 import { columnList, fromJob, liveNames, rowReader, specNames } from "../connection/columns.ts";
 import type { Picked } from "../connection/columns.ts";
 import { readValue } from "../connection/connection.ts";

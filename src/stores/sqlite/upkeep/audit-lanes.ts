@@ -3,7 +3,7 @@
  * of it follows from them, so whatever is wrong is made anew.
  */
 import { isKeyedGate } from "../../../model/routing/lane.ts";
-import { heldOf } from "../../../store/rules/gates/lane.ts";
+import { heldOf } from "../../../store/rules/gates/lane-change.ts";
 import type { JobRow } from "../../../store/job-fields.ts";
 import { addPermits } from "../limits/key-gates.ts";
 import { readValue } from "../connection/connection.ts";

@@ -9,7 +9,7 @@
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { PromoteAnswer } from "../../../store/operations.ts";
 import { moveLane, emitMove } from "../../../store/rules/call-events.ts";
-import { asLaned } from "../../../store/rules/gates/lane.ts";
+import { asLaned } from "../../../store/rules/gates/lane-change.ts";
 import { promote as promoteRow, shareOf, shareOut } from "../../../store/rules/promote.ts";
 import type { Shares } from "../../../store/rules/promote.ts";
 import { timerAt } from "../jobs/clock.ts";
