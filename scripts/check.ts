@@ -4,6 +4,7 @@
 // `npm test -- src/model` narrows to the files whose path contains that.
 import { spawn } from "node:child_process";
 import { resolve as resolvePath } from "node:path";
+import { makeMemoryFolder } from "./memory-folder.ts";
 import { installTestPrograms } from "./test-programs.ts";
 
 type Check = { name: string; command: string[] };
@@ -35,7 +36,13 @@ async function main(): Promise<number> {
     }
   }
   const reporters = ["--reporter=default", "--reporter=./scripts/closing-line.ts"];
-  return runShown(["node_modules/vitest/vitest.mjs", "run", ...reporters, ...vitestArgs]);
+  const memory = makeMemoryFolder();
+  try {
+    const folder: Record<string, string> = memory === null ? {} : { TMPDIR: memory.path };
+    return await runShown(["node_modules/vitest/vitest.mjs", "run", ...reporters, ...vitestArgs], folder);
+  } finally {
+    memory?.remove();
+  }
 }
 
 async function runChecks(): Promise<string[]> {
@@ -67,8 +74,8 @@ function runQuietly(command: string[]): Promise<{ code: number; output: string }
   });
 }
 
-function runShown(command: string[]): Promise<number> {
-  const child = spawn(process.execPath, command, { stdio: "inherit", env });
+function runShown(command: string[], more: Record<string, string>): Promise<number> {
+  const child = spawn(process.execPath, command, { stdio: "inherit", env: { ...env, ...more } });
   process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
   process.on("SIGTERM", () => child.kill("SIGTERM"));
   return new Promise((resolve, reject) => {

@@ -21,7 +21,7 @@ const folder = mkdtempSync(join(tmpdir(), "millrace-groups-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
-/** `perRound`: jobs of each kind and key that are enqueued before each kill, so that there is always work to go on with. */
+/** `perRound`: of each kind and key enqueued before each kill, so that there is always work to go on with. */
 const [keys, perRound, kills] = [["a", "b", "c", "d"], 12, 4];
 
 let files = 0;
