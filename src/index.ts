@@ -77,6 +77,8 @@ export type {
   TokenRefusal,
 } from "./client/durable/approvals.ts";
 export type {
+  BrokenRun,
+  CheckedRuns,
   RunStepView,
   RunView,
   Runs,

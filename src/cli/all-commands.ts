@@ -4,6 +4,7 @@
 import type { Command } from "./command.ts";
 import { approvals } from "./durable/approvals.ts";
 import { cancel } from "./jobs/cancel.ts";
+import { check } from "./durable/check.ts";
 import { counts } from "./jobs/counts.ts";
 import { deleteJob } from "./jobs/delete.ts";
 import { demo } from "./demo/demo.ts";
@@ -58,6 +59,7 @@ export const allCommands: readonly Command[] = [
   purge,
   signal,
   approvals,
+  check,
   top,
   metrics,
   workers,

@@ -164,6 +164,7 @@ describe("help and version", () => {
       "purge",
       "signal",
       "approvals",
+      "check",
       "top",
       "metrics",
       "workers",

@@ -3,6 +3,10 @@ import { readRun, readRuns } from "../../engine/durable/read-run.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { CallKind } from "../../model/durable/journal-entry.ts";
 import type { RunStep, StepState } from "../../model/durable/run-steps.ts";
+import { liveStates } from "../../model/job/job-state.ts";
+import type { FindAnswer } from "../../store/operations.ts";
+import { checkRun } from "../../worker/durable/check-run.ts";
+import type { Handler } from "../../worker/handler.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, checkWhole } from "../../model/option.ts";
@@ -56,7 +60,23 @@ export interface WaitingPage {
   readonly cursor: string | null;
 }
 
-type RunsNeeds = Needs<"store" | "reads">;
+/** A run that the given code could not continue. */
+export interface BrokenRun {
+  readonly id: string;
+  readonly name: string;
+  /** In a sentence, with the first difference. */
+  readonly why: string;
+}
+
+export interface CheckedRuns {
+  /** How many runs were replayed. */
+  readonly checked: number;
+  readonly broken: readonly BrokenRun[];
+}
+
+const checkPage = 100;
+
+type RunsNeeds = Needs<"store" | "reads" | "coder" | "platform" | "ids" | "backoffs">;
 
 export class Runs {
   readonly #needs: RunsNeeds;
@@ -83,6 +103,50 @@ export class Runs {
           : [],
       ),
     };
+  }
+
+  /**
+   * Replays runs in flight with the code of these handlers, and lists those that it could not continue. No code of a
+   * step runs and nothing is written. @param options `max`: how many runs of each job, 10,000 by default.
+   */
+  async check(handlers: readonly Handler[], options: { readonly max?: number } = {}): Promise<CheckedRuns> {
+    const what = "runs.check";
+    const { max = 10_000 } = checkOptions(options, what, ["max"]) as { readonly max?: number };
+    checkWhole(max, `${what}: max`, 1, 1_000_000);
+    const broken: BrokenRun[] = [];
+    let checked = 0;
+    for (const handler of handlers) {
+      if (handler.kind !== "single" || handler.definition.durable === null) continue;
+      const { name } = handler.definition;
+      let left = max;
+      let cursor: string | null = null;
+      do {
+        const filter = { states: liveStates, name };
+        const page: FindAnswer = await this.#needs.store.findJobs({
+          ...{ filter, max: Math.min(left, checkPage), scanMax: 10_000, cursor },
+        });
+        const begun = page.jobs.filter(({ durable }) => durable !== 0);
+        const journals = await readRuns(
+          this.#needs,
+          begun.map(({ id }) => id),
+        );
+        for (const [at, record] of begun.entries()) {
+          const journal = journals[at];
+          if (journal === null || journal === undefined) continue;
+          const result = await checkRun(this.#needs, record, journal, handler);
+          checked += 1;
+          if (result.kind === "continues") continue;
+          const why =
+            result.kind === "diverges"
+              ? result.difference
+              : `It began with version ${result.version} of the handler, which is not there.`;
+          broken.push({ id: record.id, name, why });
+        }
+        left -= page.jobs.length;
+        ({ cursor } = page);
+      } while (cursor !== null && left > 0);
+    }
+    return { checked, broken };
   }
 
   /** One page of suspended runs, newest first, with what each waits for. */
