@@ -116,6 +116,22 @@ describe("a slip", () => {
     expect(await orders()).toBe(1);
   });
 
+  test.each(["REPEATABLE READ", "SERIALIZABLE"])(
+    "is committed under %s, although the lease is renewed meanwhile",
+    async (isolation) => {
+      const leased = await lease();
+      await store.recordIfLeased([aRecord(leased, anEntry("first"))]);
+      const [client] = clients as [pg.Client];
+      await client.query(`BEGIN ISOLATION LEVEL ${isolation}`);
+      await client.query(row);
+      expect(await store.inTransaction(client).commitSlip(leaseOf(leased), slip)).toEqual({ kind: "ok" });
+      platform.advance(leaseMs / 2);
+      expect(await renew(leased)).toBe("ok");
+      await client.query("COMMIT");
+      expect(await slips()).toEqual([slip]);
+    },
+  );
+
   test("of a worker that has lost its lease fails the commit, with all rows of the caller", async () => {
     const leased = await lease();
     const client = await begin();
@@ -193,6 +209,16 @@ describe("a step that is being recorded", () => {
     expect(await reclaimAnyhow()).toEqual([{ kind: "locked" }]);
     await client.query("COMMIT");
     expect(await store.settleIfLeased(settles.slice(0, 1))).toEqual([{ kind: "arrived", last: 1 }]);
+  });
+
+  test("is answered as locked while another call of its attempt is at work, and follows that one", async () => {
+    const leased = await lease();
+    const [client] = clients as [pg.Client];
+    await recordAndStay(client, leased);
+    const write = aRecord(leased, anEntry("next"));
+    expect(await store.recordIfLeased([write])).toEqual([{ kind: "locked" }]);
+    await client.query("COMMIT");
+    expect(await store.recordIfLeased([write])).toMatchObject([{ kind: "appended", last: 2 }]);
   });
 
   test("is answered as locked while somebody else holds its run in an open transaction", async () => {
