@@ -39,7 +39,7 @@ interface Hold {
 }
 
 /** A process, and what it has held so far: until it said so, or until it was killed. */
-function startProcess(role: "hold" | "loop" | "keys", url: string) {
+function startProcess(role: "hold" | "loop", url: string) {
   const holds = new Map<number, Hold>();
   const started = startScript(script, [role, url], (text) => {
     const line = JSON.parse(text) as HoldLine | string;
@@ -86,42 +86,33 @@ describe.each(urls)("on %s", (_store, place) => {
     expect([(await mill.limits.state("slack")).held, await mill.jobs.counts()]).toEqual([0, {}]);
   });
 
-  /** What three processes held of which always one is killed, and another one started in its place. */
-  const heldOverKills = async (role: "loop" | "keys", url: string): Promise<readonly Hold[]> => {
-    const processes = [1, 2, 3].map(() => start(role, url));
+  test("over processes that are killed -9 again and again, jobs and permits together never hold more than the cap of a limit, nor of a key", async () => {
+    const url = place();
+    const processes = [1, 2, 3].map(() => start("loop", url));
     const all = [...processes];
+    const holdsOf = (fits: (hold: Hold) => boolean): Hold[] =>
+      all.flatMap(({ holds }) => [...holds.values()].filter(fits));
+    const ofLimit = (): Hold[] => holdsOf((hold) => hold.key === null);
+    const ofKeys = (): Hold[] => holdsOf((hold) => hold.key !== null);
     await Promise.all(all.map(({ said }) => said));
     for (let kills = 0; kills < 4; kills++) {
-      const before = all.flatMap(({ holds }) => [...holds.values()]).length;
-      await until("they go on", () => all.flatMap(({ holds }) => [...holds.values()]).length > before + 20);
+      const before = [ofLimit().length, ofKeys().length] as const;
+      const goOn = (): boolean => ofLimit().length > before[0] + 20 && ofKeys().length > before[1] + 20;
+      await until("they go on", goOn);
       await processes.shift()?.kill();
-      const next = start(role, url);
+      const next = start("loop", url);
       processes.push(next);
       all.push(next);
     }
     await Promise.all(processes.map(({ kill }) => kill()));
-    const holds = all.flatMap((each) => [...each.holds.values()]);
-    expect(holds.length).toBeGreaterThan(80);
-    return holds;
-  };
-
-  test("over processes that are killed -9 again and again, jobs and permits together never hold more than the cap", async () => {
-    const url = place();
-    expect(mostHeld(await heldOverKills("loop", url))).toBe(cap);
+    expect(mostHeld(ofLimit())).toBe(cap);
+    const held = Map.groupBy(ofKeys(), ({ key }) => key ?? "");
+    const most = [...held].map(([key, holds]) => [key, mostHeld(holds)] as const);
+    // Not every key need come to its cap in so short a time.
+    expect(Math.max(...most.map(([, weight]) => weight)), JSON.stringify(most)).toBe(cap);
     const mill = closeLater(await Millrace.open(url, { log: false }));
     await (await mill.limits.acquire("slack", { weight: cap, wait: hangMs })).release();
-  });
-
-  test("over processes that are killed -9 again and again, jobs and permits of a key never hold more than its cap", async () => {
-    const url = place();
-    const holds = await heldOverKills("keys", url);
-    const mill = closeLater(await Millrace.open(url, { log: false }));
-    const most = new Map<string, number>();
-    for (const key of new Set(holds.map((hold) => hold.key ?? ""))) {
-      most.set(key, mostHeld(holds.filter((hold) => hold.key === key)));
+    for (const key of held.keys())
       await (await mill.limits.acquire("shop", { key, weight: cap, wait: hangMs })).release();
-    }
-    // Not every key need come to its cap in so short a time.
-    expect(Math.max(...most.values()), JSON.stringify([...most])).toBe(cap);
   });
 });

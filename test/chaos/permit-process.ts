@@ -1,7 +1,7 @@
 /**
  * A process of the permit tests. `hold`: takes all of the limit, says so, waits for more, and holds until it is killed.
- * `loop`: a worker with jobs of the limit beside code that takes permits of it, again and again; each says when it
- * begins and ends to hold, on the clock that all processes of the machine share. `keys`: the same with keys of a limit.
+ * `loop`: a worker with jobs of a limit, and of the keys of another one, beside code that takes permits of both, again
+ * and again; each says when it begins and ends to hold, on the clock that all processes of the machine share.
  */
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -66,18 +66,13 @@ if (role === "hold") {
   await mill.limits.acquire(slack, { weight: cap, lease: "1s" });
   void mill.limits.acquire("slack", { wait: "10m" });
   say("held");
-} else if (role === "keys") {
-  await mill.work([handler(sell, ({ input }) => hold(1, input))], { concurrency: 2, lease: "2s" });
+} else {
+  const handlers = [handler(send, () => hold(1)), handler(sell, ({ input }) => hold(1, input))];
+  await mill.work(handlers, { concurrency: 4, lease: "2s" });
+  for (let count = 0; count < takers; count++) void take();
   for (const key of [...keys, ...keys]) void takeOf(key);
   for (let n = 0; ; n++) {
-    await mill.enqueue(sell, keys[n % keys.length] ?? "");
-    await sleep(30);
-  }
-} else {
-  await mill.work([handler(send, () => hold(1))], { concurrency: 2, lease: "2s" });
-  for (let count = 0; count < takers; count++) void take();
-  for (;;) {
-    await mill.enqueue(send, 1);
+    await Promise.all([mill.enqueue(send, 1), mill.enqueue(sell, keys[n % keys.length] ?? "")]);
     await sleep(30);
   }
 }
