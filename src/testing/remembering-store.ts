@@ -9,7 +9,6 @@
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
-import { laterSlips } from "../store/later-version.ts";
 import type { Store } from "../store/store.ts";
 
 export interface RememberedJob {
@@ -94,9 +93,13 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
           "The connection cannot be used: it is no object. Pass the transaction.",
         );
       return {
-        ...laterSlips,
         submit: (units) => store.submit(units),
         settleIfLeased: (settles) => store.settleIfLeased(settles),
+        // Nothing is kept: the process lives on, and its worker records the result after the commit.
+        async commitSlip({ id, seq, fence }) {
+          const [journal] = await inner.readJournal([{ id, after: 0, max: 0, lease: { seq, fence } }]);
+          return { kind: journal?.kind === "ok" ? "ok" : "stale" };
+        },
       };
     },
   };

@@ -52,6 +52,27 @@ describe("inside the application's transaction", () => {
     expect(t.completed(greet)).toMatchObject([{ result: "Hello Ada", errors: [], attempt: 1 }]);
   });
 
+  test("step.runIn() records its result once, also over a sleep of the run", async () => {
+    const pays = job<{ name: string }, string>("pays", { durable: { version: 1 } });
+    let payments = 0;
+    const paying = handler(pays, async ({ input, step }) => {
+      const payment = await step.runIn(
+        "pay",
+        (use) => use(transaction),
+        async () => `payment ${++payments} of ${input.name}`,
+      );
+      await step.sleep("rest", "1h");
+      return payment;
+    });
+    await using t = await testMillrace({ handlers: [paying] });
+    await t.enqueue(pays, { name: "Ada" });
+    await t.drain();
+    await t.clock.advance("1h");
+    await t.drain();
+    expect(t.completed(pays)).toMatchObject([{ result: "payment 1 of Ada" }]);
+    expect(payments).toBe(1);
+  });
+
   test("what is no object is refused as in production", async () => {
     await using t = await testMillrace();
     expect(() => t.in(undefined)).toThrow(expect.objectContaining({ code: "not-in-transaction" }) as Error);
