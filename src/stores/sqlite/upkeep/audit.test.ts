@@ -126,3 +126,23 @@ for (const max of [1, 3, 1000]) {
     database.close();
   });
 }
+
+it("a run that cannot be read takes its journal along, and the others keep theirs", () => {
+  const { database, session } = openSessionInMemory();
+  ask(session, "submit", [{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
+  const { jobs } = ask<ClaimAnswer>(session, "claim", aClaim());
+  const entries = [{ key: "one", body: "1", unread: 1 }];
+  ask(
+    session,
+    "recordIfLeased",
+    jobs.map(({ id, seq, fence }) => ({ id, seq, fence, entries })),
+  );
+  database.exec(`INSERT INTO millrace_past_key VALUES (1, 1, 'past'), (2, 1, 'past');
+    INSERT INTO millrace_slip VALUES (1, 'step', '1'), (2, 'step', '1');
+    UPDATE millrace_job SET durable = 'x' WHERE id = 'a'`);
+  expect(walk(session, 1000)).toEqual({ unreadable: 1 });
+  for (const table of ["journal", "past_key", "slip"])
+    expect(database.prepare(`SELECT seq FROM millrace_${table}`).all()).toEqual([{ seq: 2 }]);
+  expect(walk(session, 1000)).toEqual({});
+  database.close();
+});
