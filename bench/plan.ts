@@ -85,6 +85,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, []),
+    ...durableRuns(isQuick, jobs, []),
     ...events(isQuick, jobs, many),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
@@ -254,6 +255,20 @@ function flows(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): 
   ];
 }
 
+/** Durable runs. The peers that have any keep them in a store of their own choice. */
+function durableRuns(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): readonly Part[] {
+  const alone = [millrace(100)];
+  const samples = jobs ?? (isQuick ? 100 : 1000);
+  return [
+    { work: "steps", jobs: jobs ?? (isQuick ? 2_000 : 20_000), entries: [...alone, ...peers] },
+    { work: "steps-sequential", jobs: samples, entries: [millrace(1), ...peers] },
+    { work: "signal-resume", jobs: samples, entries: alone },
+    { work: "invoke", jobs: samples, entries: alone },
+    { work: "suspend-resume", jobs: jobs ?? (isQuick ? 5_000 : 50_000), entries: alone },
+    { work: "replay", jobs: jobs ?? (isQuick ? 10 : 50), entries: alone },
+  ];
+}
+
 /** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
 function schedules(jobs: number | null): readonly Part[] {
   const entries = [millrace(1)];
@@ -317,6 +332,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, [peer("pg-boss", null, "fetch")]),
+    ...durableRuns(isQuick, jobs, []),
     ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
@@ -388,6 +404,7 @@ function redisParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, [peer("bullmq", 100)]),
+    ...durableRuns(isQuick, jobs, []),
     ...events(isQuick, jobs, special),
     {
       work: "idle",

@@ -22,6 +22,8 @@ export interface Contender {
   readonly topics?: Topics;
   /** Absent where the system is not measured with flows. */
   openFlows?(): Promise<BenchFlows> | BenchFlows;
+  /** With workers of that many slots. Absent where the system is not measured with durable runs. */
+  openRuns?(concurrency: number): Promise<BenchRuns>;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /**
    * Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured
@@ -87,6 +89,23 @@ export interface BenchFlows {
   race?(width: number): Promise<number>;
   /** Only submitted. */
   submit(nodes: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Durable runs; each is over when the answer comes. Times are in milliseconds. */
+export interface BenchRuns {
+  /** A run of so many empty steps. */
+  steps(count: number): Promise<void>;
+  /** The same alone. @returns the time of each step. */
+  timedSteps(count: number): Promise<readonly number[]>;
+  /** @returns the time from a signal until the handler of a suspended run goes on. */
+  signalDelay?(): Promise<number>;
+  /** @returns the time of a run that invokes one job, from its enqueue until its result. */
+  invokeTime?(): Promise<number>;
+  /** So many runs wait for so many signals, one after the other. @returns resumes per second. */
+  resumes?(count: number, rounds: number): Promise<number>;
+  /** @returns the time of the replay of so many recorded steps. */
+  replay?(steps: number): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -31,6 +31,14 @@ import {
   measureFirstWins,
   measureFlowSubmit,
 } from "../works/flows.ts";
+import {
+  measureInvokes,
+  measureReplay,
+  measureResumes,
+  measureSequentialSteps,
+  measureSignals,
+  measureSteps,
+} from "../works/durable.ts";
 import { measureStalls } from "../works/stall.ts";
 import { measureTopics } from "../works/topics.ts";
 
@@ -218,6 +226,18 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       const figures = await measureFlowSubmit(contender, { nodes: 10_000, samples: jobs });
       return { kind: "figures", figures, durability };
     }
+    case "steps":
+      return { kind: "figures", figures: await measureSteps(contender, { jobs, concurrency }), durability };
+    case "steps-sequential":
+      return { kind: "figures", figures: await measureSequentialSteps(contender, jobs), durability };
+    case "signal-resume":
+      return { kind: "figures", figures: await measureSignals(contender, jobs), durability };
+    case "invoke":
+      return { kind: "figures", figures: await measureInvokes(contender, jobs), durability };
+    case "suspend-resume":
+      return { kind: "figures", figures: await measureResumes(contender, jobs), durability };
+    case "replay":
+      return { kind: "figures", figures: await measureReplay(contender, jobs), durability };
     case "schedules-idle": {
       const seconds = measurement.idleSeconds;
       const figures = await measureIdleSchedules(contender, { schedules: jobs, seconds });

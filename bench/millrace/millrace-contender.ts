@@ -33,6 +33,7 @@ import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openMillraceStalls } from "./millrace-stalls.ts";
 import { openMillraceFlows } from "./millrace-flows.ts";
+import { openMillraceRuns } from "./millrace-runs.ts";
 import { openMillracePermits } from "./millrace-permits.ts";
 import { openStubStore } from "./stub-store.ts";
 
@@ -130,6 +131,7 @@ export async function openMillraceContender(
       },
       publish: (value) => millrace.publish(benchTopic, value as BenchInput),
     },
+    openRuns: (concurrency) => openMillraceRuns(millrace, concurrency),
     openFlows: () => openMillraceFlows(millrace, benchJob),
     work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;
