@@ -38,7 +38,7 @@ import {
 import type { Ending } from "../../model/durable/undo-plan.ts";
 import { chooseVersion } from "../../model/durable/version-choice.ts";
 import { isMillraceError } from "../../model/error.ts";
-import { afterKeyMissing, afterUnreadable } from "../../model/job/after-run.ts";
+import { afterKeyMissing, afterSnooze, afterUnreadable } from "../../model/job/after-run.ts";
 import type { Decision, Sources } from "../../model/job/after-run.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
 import { stepRetryDelayMs, defaultStepRetry } from "../../model/durable/step-retry.ts";
@@ -66,6 +66,8 @@ export type DurableStayNeeds = JobContextNeeds &
 
 /** A run stays for a wait that is over so soon, because a claim costs more. */
 const lingerMs = 20;
+/** When a run comes again whose journal could not be read. */
+const awayMs = 1000;
 /** How long an entry of the journal may not be asked for. */
 const unaskedMs = 30_000;
 
@@ -146,8 +148,9 @@ export class DurableStay implements Stay {
       const read = await this.#journal.read(0);
       return read.kind === "ok" ? read : null;
     } catch (error) {
-      // A store that is away is no failure of the run.
-      this.#end = isMillraceError(error) ? { kind: "stopped" } : { kind: "unreadable", error };
+      this.#end = isMillraceError(error, "payload-unreadable")
+        ? { kind: "unreadable", error }
+        : { kind: "refused", error };
       throw error;
     }
   }
@@ -271,7 +274,10 @@ export class DurableStay implements Stay {
           ? afterKeyMissing(endedOf(attempt), describeError(end.error), this.#sources())
           : afterUnreadable(endedOf(attempt), ["its journal"], this.#sources());
       case "refused":
-        return endByError(this.#needs, attempt, end.error);
+        // A store that is away is no failure of the run.
+        return isMillraceError(end.error) && end.error.retryable && attempt.abortReason === null
+          ? { next: afterSnooze(policy, awayMs, this.#needs.strideMs), attempts: null }
+          : endByError(this.#needs, attempt, end.error);
       default:
         return byHandler();
     }

@@ -10,8 +10,8 @@ import { afterRest } from "../../model/durable/run-end.ts";
 import { MillraceError } from "../../model/error.ts";
 import { clearedLog } from "../../model/job/attempt-log.ts";
 import type { Schedule, Suspend } from "../../model/job/change.ts";
-import type { JournalAnswer } from "../../store/operations.ts";
-import type { Effects, EntryPut, LeaseRef } from "../../store/records.ts";
+import type { JournalAnswer, SettleAnswer } from "../../store/operations.ts";
+import type { Effects, Entry, EntryPut, LeaseRef } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
 import type {
   AppendAnswer,
@@ -62,7 +62,7 @@ export class StoreJournal implements RunJournal {
         lease: { seq, fence },
       });
       if (page.kind !== "ok") return { kind: "stale" };
-      for (const entry of page.entries) entries.push(readEntry(entry));
+      for (const entry of page.entries) entries.push(readOrRefuse(entry));
       const last = entries.at(-1)?.number ?? after;
       if (last < page.last && page.entries.length > 0) continue;
       return { kind: "ok", entries, slips: page.slips.map(readSlip), now: page.now };
@@ -97,13 +97,18 @@ export class StoreJournal implements RunJournal {
     if (attempt.hasCalls) await new Promise<void>((resolve) => attempt.whenCallsEnd(resolve));
     // While the settle is on its way, nobody takes the lease for lost.
     attempt.phase = "settling";
-    const answer = await this.#needs.settles.add({
-      ...this.#ref,
-      next,
-      journal: { seen, entries: entries.map(writeEntry) },
-      attempts: clearedLog(attempt.job.attempts),
-      ...(effects === undefined ? {} : { effects }),
-    });
+    let answer: SettleAnswer | null = null;
+    try {
+      answer = await this.#needs.settles.add({
+        ...this.#ref,
+        next,
+        journal: { seen, entries: entries.map(writeEntry) },
+        attempts: clearedLog(attempt.job.attempts),
+        ...(effects === undefined ? {} : { effects }),
+      });
+    } finally {
+      if (answer?.kind !== "ok" && answer?.kind !== "already") this.#goOn();
+    }
     switch (answer.kind) {
       case "ok":
       case "already":
@@ -113,14 +118,11 @@ export class StoreJournal implements RunJournal {
       case "gone":
         return { kind: "stale" };
       case "arrived":
-        this.#goOn();
         return { kind: "arrived" };
       case "cancel-asked":
-        this.#goOn();
         this.#options.cancelAsked();
         return { kind: "arrived" };
       default:
-        this.#goOn();
         throw effectRefused(answer);
     }
   }
@@ -149,6 +151,17 @@ export class StoreJournal implements RunJournal {
 /** The journal of a run that has recorded nothing. */
 export function emptyPage(now: number): JournalPage {
   return { entries: [], slips: [], now };
+}
+
+function readOrRefuse(entry: Entry): JournalEntry {
+  try {
+    return readEntry(entry);
+  } catch (cause) {
+    const { number } = entry;
+    throw new MillraceError("payload-unreadable", `The entry ${number} of the journal cannot be read.`, {
+      cause,
+    });
+  }
 }
 
 function readSlip({ key, body }: { readonly key: string; readonly body: string }): Slip {
