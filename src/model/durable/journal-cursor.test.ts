@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { branchPrefix } from "./call-key.ts";
 import { differenceText, JournalCursor } from "./journal-cursor.ts";
 import type { AskedCall } from "./journal-cursor.ts";
+import { ownKey } from "./journal-entry.ts";
 import type { CallKind, EntryBody, JournalEntry } from "./journal-entry.ts";
 
 const entriesOf = (bodies: readonly EntryBody[]): JournalEntry[] =>
@@ -100,5 +101,40 @@ describe("a patch", () => {
     expect(cursor.patched("vat")).toEqual({ answer: false, isNew: false });
     const later = cursorOver([{ kind: "patched", name: "vat", answer: true }, result("a#1")]);
     expect(later.patched("vat")).toEqual({ answer: true, isNew: false });
+  });
+});
+
+describe("a run that gave up on a failure and is retried", () => {
+  const failure = { kind: "error", call: "b#1", as: "run", error: "{}" } as const;
+  const gaveUp = { kind: "gave-up", call: "b#1", as: "run" } as const;
+  const journal = [result("a#1"), failure, result("tell#1"), gaveUp];
+  const deliver = (cursor: JournalCursor<AskedCall>): string[] => {
+    const seen: string[] = [];
+    for (let next = cursor.next(); next.kind === "deliver"; next = cursor.next()) {
+      cursor.delivered();
+      seen.push(`${next.entry.body.kind} ${next.call?.key}`);
+    }
+    return seen;
+  };
+
+  test("asks the call anew, under a key of its own, and tells its handler nothing of the failure", () => {
+    const cursor = cursorOver(journal);
+    for (const key of ["a#1", "b#1"]) cursor.ask(call(key));
+    expect(deliver(cursor)).toEqual(["result a#1"]);
+    expect(cursor.isCaughtUp).toBe(true);
+    expect(cursor.lifeOf("b#1")).toBe(1);
+    expect(ownKey(result("b#1"), cursor.lifeOf("b#1"))).toBe("end:b#1~1");
+    expect(cursor.lifeOf("a#1")).toBe(0);
+    expect(cursor.leftBehind()).toBeNull();
+  });
+
+  test("has what came after the failure only if its handler asks for it again", () => {
+    const cursor = cursorOver([...journal, { ...failure, error: "again" }]);
+    for (const key of ["a#1", "b#1"]) cursor.ask(call(key));
+    expect(deliver(cursor)).toEqual(["result a#1", "error b#1"]);
+    cursor.ask(call("tell#1"));
+    expect(cursor.isCaughtUp).toBe(false);
+    expect(deliver(cursor)).toEqual(["result tell#1"]);
+    expect(cursor.isCaughtUp).toBe(true);
   });
 });

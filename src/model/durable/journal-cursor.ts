@@ -194,13 +194,17 @@ export class JournalCursor<Call extends AskedCall> {
       const call = this.#calls.get(key);
       if (call !== undefined) return { kind: "deliver", entry, call };
       const { number } = entry;
-      if (!this.#afterFailures.some(([failed, gaveUp]) => failed < number && number < gaveUp))
-        return { kind: "unasked", entry };
+      if (!this.#isAfterFailure(number)) return { kind: "unasked", entry };
       const aside = this.#putAside.get(key);
       if (aside === undefined) this.#putAside.set(key, [entry]);
       else aside.push(entry);
       this.delivered();
     }
+  }
+
+  /** It was recorded after the failure on which the run gave up, so the handler may take another way now. */
+  #isAfterFailure(number: number): boolean {
+    return this.#afterFailures.some(([failed, gaveUp]) => failed < number && number < gaveUp);
   }
 
   /** The next entry takes effect. */
@@ -226,6 +230,7 @@ export class JournalCursor<Call extends AskedCall> {
       const { body, number } = this.#entries[at] as JournalEntry;
       const key = callOf(body);
       if (key === null || !isOwnKind(body.kind) || this.#calls.has(key) || this.isClosed(key)) continue;
+      if (this.#void.has(number) || this.#isAfterFailure(number)) continue;
       return { entry: number, recorded: entryText(body), asked: "nothing more: the handler has ended" };
     }
     return null;
