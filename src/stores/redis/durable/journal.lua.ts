@@ -19,7 +19,7 @@ import { lua, luaModule } from "../library/lua.ts";
 
 export const journalLua = luaModule({
   name: "durable/journal",
-  takes: ["add2 many NONE num"],
+  takes: ["add2 many NONE num slice"],
   gives: [
     "OF_OTHERS hasChildren withMark withoutRead isKnownKey isFull appendEntry appendEntries beginRound",
     "journalKeys writeJournal",
@@ -116,11 +116,11 @@ local function appendedOf(job)
   return texts, known, others
 end
 
--- The entry with this number, of a journal that has so many (stored) before those of the call (texts).
-local function entryAt(c, job, n, stored, texts)
-  if n > stored then return texts[n - stored] end
-  if job.round then return job.round.entries[n] end
-  return call("LINDEX", c.k.journal .. job.h, n - 1)
+-- The entries from one number to another, of a journal that has so many (stored) before those of the call (texts).
+local function entriesFrom(c, job, from, to, stored, texts)
+  if from > stored then return slice(texts, from - stored, to - stored) end
+  if job.round then return slice(job.round.entries, from, to) end
+  return call("LRANGE", c.k.journal .. job.h, from - 1, to - 1)
 end
 
 -- R2: the unread entries stay, with new numbers; of all others only the newest keys that others have appended.
@@ -128,12 +128,23 @@ local function beginRound(c, job)
   local texts, _, others = appendedOf(job)
   local kept, unread, known, remembered = {}, {}, {}, {}
   local stored = job.last - #texts
-  for n, size in string.gmatch(job.unread, "(%d+):(%d+)%.") do
-    local text = entryAt(c, job, tonumber(n), stored, texts)
-    kept[#kept + 1] = text
-    unread[#unread + 1] = num(#kept) .. ":" .. size .. "."
-    known[match(text, "^[^\31]*\31([^\31]*)")] = ""
+  local from, to
+  local function keepThem()
+    for _, text in ipairs(from and entriesFrom(c, job, from, to, stored, texts) or NONE) do
+      kept[#kept + 1], known[match(text, "^[^\31]*\31([^\31]*)")] = text, ""
+    end
   end
+  -- Entries in a row are read together.
+  for number, size in string.gmatch(job.unread, "(%d+):(%d+)%.") do
+    local n = tonumber(number)
+    unread[#unread + 1] = num(#unread + 1) .. ":" .. size .. "."
+    if not from or n ~= to + 1 or n == stored + 1 then
+      keepThem()
+      from = n
+    end
+    to = n
+  end
+  keepThem()
   local before = job.round and job.round.others or NONE
   if not job.round and job.durable ~= "0" then before = call("LRANGE", c.k.others .. job.h, -KEYS_KEPT_MAX, -1) end
   for i = max(1, #before + #others - KEYS_KEPT_MAX + 1), #before + #others do
