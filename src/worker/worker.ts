@@ -9,6 +9,7 @@
  *
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
+import type { AcquirePermit } from "./durable/step-calls.ts";
 import type { Needs } from "../engine/services.ts";
 import type { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
@@ -76,6 +77,8 @@ export interface SharedByWorkers {
   readonly heldLeases: HeldLeases;
   readonly renewals: Renewals;
   readonly stopped: (worker: JobWorker) => void;
+  /** Takes the permits of steps. */
+  readonly acquire: AcquirePermit;
 }
 
 export class JobWorker implements Worker {
@@ -124,7 +127,7 @@ export class JobWorker implements Worker {
       graceMs: abortGraceMs,
       abandonedChanged,
     });
-    const runner = new AttemptRunner(needs, middleware);
+    const runner = new AttemptRunner(needs, middleware, shared.acquire);
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
     const lost = (error: MillraceError): void => this.#storeLost(error);

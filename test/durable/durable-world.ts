@@ -243,6 +243,8 @@ export class DurableWorld {
       codec: plainCodec,
       platform,
       backoffs: platform,
+      acquire: () => Promise.reject(new Error("no limits here")),
+      input: null,
       childId: String,
       encodeInput: (input: unknown) => JSON.stringify(input),
     };

@@ -67,6 +67,8 @@ export class SoloRun {
         codec: plainCodec,
         platform: nodePlatform,
         backoffs: nodePlatform,
+        acquire: () => Promise.reject(new Error("no limits here")),
+        input: null,
         childId: String,
         encodeInput: (input: unknown) => JSON.stringify(input),
       };

@@ -62,6 +62,7 @@ export async function checkRun(
     const step = new StepCalls(execution, {
       ...{ run: { run: id, round }, journal: noJournal, codec, platform },
       backoffs: { random: () => platform.random(), custom: backoffs },
+      ...{ acquire: closed, input: null },
       encodeInput: (input) => coder.encode(input, "input"),
       childId: (call) => childIdOf(needs, { run: id, round, call, createdAt }),
     });

@@ -16,6 +16,7 @@
  * Middleware and telemetry are around the call of the handler. If the run rests they get a control outcome, because the
  * handler's own frames are abandoned and never end.
  */
+import type { AcquirePermit } from "./step-calls.ts";
 import { childIdOf, planInvoke, planStart } from "../../engine/durable/children.ts";
 import type { Parent } from "../../engine/durable/children.ts";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
@@ -76,6 +77,7 @@ export class DurableStay implements Stay {
   readonly #attempt: Attempt;
   readonly #handler: SingleHandler;
   readonly #journal: StoreJournal;
+  readonly #acquire: AcquirePermit;
   #execution: RunExecution | null = null;
   /** Once the run is over: how, unless the handler itself says it. */
   #end: RunEnd | null = null;
@@ -85,8 +87,9 @@ export class DurableStay implements Stay {
   #finish: Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> | null = null;
   #isDraining = false;
 
-  constructor(needs: DurableStayNeeds, attempt: Attempt, handler: SingleHandler) {
+  constructor(needs: DurableStayNeeds, attempt: Attempt, handler: SingleHandler, acquire: AcquirePermit) {
     this.#needs = needs;
+    this.#acquire = acquire;
     this.#attempt = attempt;
     this.#handler = handler;
     this.#journal = new StoreJournal(needs, attempt, {
@@ -184,6 +187,7 @@ export class DurableStay implements Stay {
     const run = { run: job.id, round: roundOf(job.durable) };
     const step = new StepCalls(execution, {
       ...{ run, journal: this.#journal, codec, platform, backoffs },
+      ...{ acquire: this.#acquire, input },
       encodeInput: (next) => needs.coder.encode(next, "input"),
       childId: (call) => childIdOf(needs, this.#parentOf(call)),
     });

@@ -7,6 +7,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import type { Child } from "../../engine/durable/children.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
+import { readLimits } from "../../engine/limits/limit-definition.ts";
+import type { AnyLimitUse, Limit } from "../../engine/limits/limit-definition.ts";
 import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import { branchPrefix, CallScope, itemPrefix } from "../../model/durable/call-key.ts";
 import { derivedUuid, stepIdempotencyKey } from "../../model/durable/derived-id.ts";
@@ -42,9 +44,26 @@ export interface StepParts {
   readonly backoffs: BackoffSources;
   /** The input of the next round, as it is stored. */
   readonly encodeInput: (input: unknown) => string;
+  /** Takes the permits of a step. */
+  readonly acquire: AcquirePermit;
+  readonly input: unknown;
   /** The id of a job that a call starts. */
   readonly childId: (call: string) => string;
 }
+
+/** Waits for permits of a limit, until the signal fires. */
+export type AcquirePermit = (
+  limit: Limit,
+  options: {
+    readonly key?: string;
+    readonly weight: number;
+    readonly signal: AbortSignal;
+    readonly wait: Duration;
+  },
+) => Promise<AsyncDisposable>;
+
+/** A step waits for its permits rather than fail; who cancels the run ends the wait. */
+const permitWait = "30d";
 
 /** Thrown into the caller's transaction so that it rolls back. */
 class AlreadyRecorded extends Error {
@@ -66,9 +85,14 @@ export class StepCalls implements AnyStep {
 
   readonly run: AnyStep["run"] = (name, work, options = {}) => {
     const { undo } = options;
-    const retry = readStepRetry(options.retry, `step.run ${JSON.stringify(name)}: retry`);
+    const what = `step.run ${JSON.stringify(name)}`;
+    const retry = readStepRetry(options.retry, `${what}: retry`);
+    const uses = options.limits === undefined ? [] : readLimits(options.limits, `${what}: limits`);
     return this.#ask("run", name, (key) => ({
-      work: (attempt, signal) => this.#work(key, work, options, attempt, signal),
+      work: (attempt, signal) =>
+        uses.length === 0
+          ? this.#work(key, work, options, attempt, signal)
+          : this.#within(uses, signal, () => this.#work(key, work, options, attempt, signal)),
       retryDelayMs: this.#retryDelay(retry),
       ...(undo === undefined ? {} : { undo: undo as (value: unknown) => unknown }),
     })) as ReturnType<typeof work> & Promise<never>;
@@ -84,6 +108,26 @@ export class StepCalls implements AnyStep {
         ? delayMs
         : dueInMs(control.due, this.#execution.storeTime);
     };
+  }
+
+  /** Takes the permits in the order of the limits' names, so that two steps never wait for each other. */
+  async #within<Result>(
+    uses: readonly AnyLimitUse[],
+    signal: AbortSignal,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
+    const { acquire, input } = this.#parts;
+    const permits: AsyncDisposable[] = [];
+    try {
+      for (const { limit, weight, key } of uses) {
+        const own = typeof key === "function" ? (key as (input: unknown) => string)(input) : key;
+        const named = own === null ? {} : { key: own };
+        permits.push(await acquire(limit, { ...named, weight, signal, wait: permitWait }));
+      }
+      return await work();
+    } finally {
+      for (const permit of permits.toReversed()) await permit[Symbol.asyncDispose]();
+    }
   }
 
   async #work<Result>(

@@ -3,6 +3,7 @@
  * recorded before the handler gets it, and a run that comes back gets the recorded result.
  */
 import type { ChildOptions } from "../../engine/durable/children.ts";
+import type { Limit, LimitUse } from "../../engine/limits/limit-definition.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
 import type { AnyJob, AnySubmission, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
 import type { Duration } from "../../model/duration.ts";
@@ -22,6 +23,11 @@ export interface StepOptions<Result> {
   /** 3 attempts by default. */
   retry?: RetryOptions;
   timeout?: Duration;
+  /**
+   * Permits of these limits are taken before the code runs, and given back after it. A key that is a function gets the
+   * input of the run. While the step waits for its permits, the run keeps its slot.
+   */
+  limits?: readonly (Limit | LimitUse)[];
   /** Runs when the run ends badly after this step was recorded; the last recorded step first. */
   undo?: (result: Result) => unknown;
 }

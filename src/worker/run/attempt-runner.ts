@@ -10,6 +10,7 @@
  *
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */
+import type { AcquirePermit } from "../durable/step-calls.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
@@ -51,9 +52,11 @@ export type Ended = (attempt: Attempt) => void;
 export class AttemptRunner {
   readonly #needs: AttemptRunnerNeeds;
   readonly #layers: Layers;
+  readonly #acquire: AcquirePermit;
 
-  constructor(needs: AttemptRunnerNeeds, middleware: readonly HandlerMiddleware[]) {
+  constructor(needs: AttemptRunnerNeeds, middleware: readonly HandlerMiddleware[], acquire: AcquirePermit) {
     this.#needs = needs;
+    this.#acquire = acquire;
     this.#layers = composeMiddleware(middleware);
   }
 
@@ -91,7 +94,7 @@ export class AttemptRunner {
   #runDurable(attempt: Attempt, handler: SingleHandler, ended: Ended): void {
     attempt.start(this.#needs.platform.monotonicUs());
     attempt.origin.aborting.watch(attempt);
-    const stay = new DurableStay(this.#needs, attempt, handler);
+    const stay = new DurableStay(this.#needs, attempt, handler, this.#acquire);
     void stay.run(this.#layersOf(attempt)).then((end) => this.#end(attempt, end, ended));
   }
 
