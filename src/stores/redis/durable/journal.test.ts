@@ -2,7 +2,7 @@
  * What the layout of journals promises beyond the contract: nothing of a journal outlives its job, other jobs have not
  * a byte more, and suspended jobs are in no index that a claim reads.
  */
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import {
   anAppend,
   anEntry,
@@ -26,6 +26,8 @@ import { auditAll } from "../../../../test/support/walk.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { LeasedJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
+import type { Hints } from "../../../store/watch/hints.ts";
+import { readMessage } from "../feed/hint-text.ts";
 import { stateFields } from "../packing/packed-fields.ts";
 import { fieldEnd } from "../packing/value-text.ts";
 import { examineRedis } from "../upkeep/examine.ts";
@@ -167,6 +169,25 @@ describe("a suspended job that wakes", () => {
     expect(await auditAll(store)).toEqual({ timer: 1 });
     expect(await due()).toEqual(["a"]);
   });
+});
+
+test("a signal to running jobs is published with their owner, and one to a ready job is not", async () => {
+  const store = await redis.open();
+  const listener = redis.admin.duplicate();
+  onTestFinished(() => listener.disconnect());
+  const signals = new Promise<Hints["signals"]>((resolve) =>
+    listener.on("message", (_, message) => {
+      const hints = readMessage(message);
+      if (hints.signals.length > 0) resolve(hints.signals);
+    }),
+  );
+  await listener.subscribe(keyOf("hint"));
+  const ids = ["hard \x1e\x1f", "b", "c"];
+  await store.submit([{ jobs: ids.map((id) => aJob({ id })) }]);
+  const owner = "of \x1f w1";
+  expect((await store.claim(aClaim({ owner, max: 2 }))).jobs.map(({ id }) => id)).toEqual(ids.slice(0, 2));
+  await store.changeIf(ids.map((id) => anAppend(id, aSignal("paid"))));
+  expect(await signals).toEqual(ids.slice(0, 2).map((id) => ({ id, owner })));
 });
 
 test("a page ends before a call gets large, and what it did not come to is read by another call", async () => {
