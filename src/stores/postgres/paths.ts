@@ -29,8 +29,11 @@ export const postgresPaths = {
   ],
   /** Takes an offer. v_laned: the routes of the call that have lanes. */
   claim: [{ path: "lanes", takes: { inStore: "v_offer && v_laned" } }],
-  /** Takes a settle. Its running job may be a member of a flow, may be in a lane and hold keys. */
-  settle: [{ path: "set", takes: (settle: Settle) => isPlainSettle(settle) }],
+  /**
+   * Takes a settle. Its running job may be a member of a flow, may be in a lane and hold keys, and may be a durable run
+   * whose end adds nothing to its journal.
+   */
+  settle: [{ path: "set", takes: (settle: Settle) => isPlainSettle(withoutJournal(settle)) }],
   /** Takes a write with entries of a durable run. */
   record: [{ path: "set", takes: (write: LeasedWrite) => isPlainRecord(write) }],
   /** Takes all changes of a call. Whether their jobs are plain is checked in their rows (jobs/change.sql.ts). */
@@ -42,6 +45,11 @@ export const postgresPaths = {
 /** Entries for a journal, and nothing else. */
 function isPlainRecord({ entries, effects, progress, logs }: LeasedWrite): boolean {
   return entries !== undefined && effects === undefined && progress === undefined && logs === undefined;
+}
+
+function withoutJournal(settle: Settle): Settle {
+  const { journal, ...plain } = settle;
+  return journal !== undefined && journal.seen === null && journal.entries.length === 0 ? plain : settle;
 }
 
 /** A plain job with a small input and no tags: only its row is written. */

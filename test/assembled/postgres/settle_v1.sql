@@ -1,12 +1,12 @@
 -- p_routes to p_scopes: the routes of all jobs in effects. p_places: the place of each plain settle in the order of the
 -- call; null if they are in that order. p_fences: one if all are the same. p_states, p_kinds, p_keeps, p_reasons: the
--- ending of each run. Answers one text: time; {position of a plain settle: why it was not applied}; answers of
--- p_singles; routes that may have room at a gate; whether deferred work was left; events of p_singles and of jobs that
--- were freed.
+-- ending of each run. p_durables: whether the jobs of each run are durable; null if none are. Answers one text: time;
+-- {position of a plain settle: why it was not applied}; answers of p_singles; routes that may have room at a gate;
+-- whether deferred work was left; events of p_singles and of jobs that were freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[],
   p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text,
-  p_results text, p_logs text, p_places int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
+  p_results text, p_logs text, p_durables bool[], p_places int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -16,7 +16,8 @@ DECLARE
   v_reasons text[] := string_to_array(p_reasons, E'\x1e', E'\x02');
   v_results text[] := string_to_array(p_results, E'\x1e', E'\x02');
   v_logs text[] := string_to_array(p_logs, E'\x1e', E'\x02');
-  v_state int2; v_keep int8; v_reason text; v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0;
+  v_state int2; v_keep int8; v_reason text; v_durable bool; v_parents text[];
+  v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0;
   v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text; v_emitted text; v_all text;
   v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[];
   v_freed int8[]; v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[];
@@ -67,6 +68,7 @@ BEGIN
     END IF;
     v_run := v_run + 1;
     v_state := p_states[v_run]; v_keep := p_keeps[v_run]; v_reason := v_reasons[v_run];
+    v_durable := coalesce(p_durables[v_run], false);
     v_to := v_from + v_step - 1;
     WITH ended AS (
       DELETE FROM @leased l
@@ -117,13 +119,14 @@ BEGIN
       array_agg(tags) FILTER (WHERE v_keep = 0 AND NOT (flow IS NOT NULL AND waits IS NOT NULL) AND tags IS NOT NULL),
       array_agg(lane_key) FILTER (WHERE lane_gates IS NOT NULL),
       array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL),
+      array_agg(id) FILTER (WHERE v_durable AND (durable & 8) <> 0),
       array_agg(at) FILTER (WHERE (flow IS NOT NULL AND waits IS NOT NULL)),
       array_agg(id) FILTER (WHERE (flow IS NOT NULL AND waits IS NOT NULL)),
       array_agg(flow) FILTER (WHERE (flow IS NOT NULL AND waits IS NOT NULL)),
       array_agg(edges) FILTER (WHERE (flow IS NOT NULL AND waits IS NOT NULL)),
       array_agg(route) FILTER (WHERE (flow IS NOT NULL AND waits IS NOT NULL))
     INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags, v_lanes,
-      v_laned, r_at, r_id, r_flow, r_edges, r_route FROM ended;
+      v_laned, v_parents, r_at, r_id, r_flow, r_edges, r_route FROM ended;
     IF v_count > 0 THEN
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
         v_events := concat_ws(E'\x1f', p_kinds[v_run] || '+', l_rev[1], l_route[1], v_state, l_attempt[1],
@@ -157,6 +160,10 @@ BEGIN
       -- Members are kept even if their ending keeps nothing, so they are counted.
       IF v_keep = 0 THEN INSERT INTO @state_count SELECT r, v_state, count(*) FROM unnest(r_route) r GROUP BY r; END IF;
     END IF;
+    IF v_parents IS NOT NULL THEN
+      PERFORM @defer_work_v1(now, v_parents);
+      v_defers := true;
+    END IF;
     -- A job without gates of keys does not keep the next job of its lane waiting, so only the others are looked at.
     IF v_laned IS NOT NULL THEN
       v_left_lanes := v_left_lanes || v_lanes;
@@ -169,6 +176,10 @@ BEGIN
     -- delete_attached_v1 in sets: job by job it cost more than keeping the jobs. Only jobs with tags are done one by
     -- one.
     IF v_dropped IS NOT NULL THEN
+      IF v_durable THEN
+        DELETE FROM @entry WHERE seq = ANY (v_dropped);
+        DELETE FROM @slip WHERE seq = ANY (v_dropped);
+      END IF;
       DELETE FROM @journal WHERE seq = ANY (v_dropped);
       DELETE FROM @payload WHERE seq = ANY (v_dropped);
       IF v_tagged IS NOT NULL THEN

@@ -2,18 +2,15 @@
  * What operators do to a job: update, edit and replay, under their names in store/rules; and apply_v1, which applies a
  * change that the model computed, or a delete, and writes the row.
  */
-import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { clearSql } from "../functions/columns.ts";
+import { hasChildren } from "../journal/entry.sql.ts";
 import { isFlow, isMember, withPassed } from "../flows/member.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 const { running, completed } = stateCodes;
-
-/** It has started jobs that end with it: its end, whatever the cause, leaves deferred work. */
-const hasChildren = (of: string): string => `(${of}durable & ${durableMarks.hasChildren}) <> 0`;
 
 const { end, none } = uniqueHolds;
 const replayHolds = sql`CASE WHEN j.unique_hold = ${end} THEN ${end} ELSE ${none} END`;

@@ -34,6 +34,9 @@ export const hasKey = (seq: string, key: string): string => sql`
     SELECT e.seq = ${seq} AND e.key = ${key} FROM @entry e
     WHERE (e.seq, e.key) >= (${seq}, ${key}) ORDER BY e.seq, e.key LIMIT 1), false)`;
 
+/** The job has started others that end with it: its end, whatever the cause, leaves deferred work. */
+export const hasChildren = (of = ""): string => `(${of}durable & ${durableMarks.hasChildren}) <> 0`;
+
 const oldKey = (key: string): string => `${fieldEnd} || ${key}`;
 
 /** What a mark can change in a row. */

@@ -50,7 +50,7 @@ export async function settleBy(
   isCareful = false,
 ): Promise<OrLocked<SettleAnswer>[]> {
   if (settles.length === 0) return [];
-  const { steps, plain, singles, endings } = inRuns(settles, arePlain);
+  const { steps, plain, singles, endings, areDurable } = inRuns(settles, arePlain);
   const routes = new RouteList();
   const options = { isCareful, isInside: calls.isInside };
   const packed = singles.map((index) => singleOf(settles[index] as Settle, routes, options));
@@ -62,6 +62,7 @@ export async function settleBy(
       plain.map((index) => settles[index] as PlainSettle),
       endings,
     ),
+    p_durables: areDurable.includes(true) ? `{${areDurable.join(",")}}` : null,
     // The lists are in the order of the runs; ends of members arrive in the order of the call.
     p_places: isSorted(plain) ? null : numberList(plain),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
@@ -114,6 +115,8 @@ interface Runs {
   readonly singles: readonly number[];
   /** The ending of each run. */
   readonly endings: readonly Finish[];
+  /** Whether the jobs of each run are durable runs. */
+  readonly areDurable: readonly boolean[];
 }
 
 /** Divides adjacent plain settles into runs by their ending; usually that makes one run. */
@@ -122,19 +125,21 @@ function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs 
   const plain: number[] = [];
   const singles: number[] = [];
   const endings: Finish[] = [];
-  let open: { readonly ending: Finish; readonly indexes: number[] }[] = [];
+  const areDurable: boolean[] = [];
+  let open: { readonly ending: Finish; readonly isDurable: boolean; readonly indexes: number[] }[] = [];
   let named = new Set<string>();
   const closeRuns = (): void => {
-    for (const { ending, indexes } of open) {
+    for (const { ending, isDurable, indexes } of open) {
       steps.push(indexes.length);
       plain.push(...indexes);
       endings.push(ending);
+      areDurable.push(isDurable);
     }
     open = [];
     named = new Set();
   };
   for (let index = 0; index < settles.length; index++) {
-    const { id, next } = settles[index] as Settle;
+    const { id, next, journal } = settles[index] as Settle;
     if (arePlain[index] !== true) {
       closeRuns();
       steps.push(0);
@@ -144,12 +149,13 @@ function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs 
     if (named.has(id)) closeRuns();
     named.add(id);
     const ending = next as Finish;
-    const run = open.find((each) => areAlike(each.ending, ending));
-    if (run === undefined) open.push({ ending, indexes: [index] });
+    const isDurable = journal !== undefined;
+    const run = open.find((each) => each.isDurable === isDurable && areAlike(each.ending, ending));
+    if (run === undefined) open.push({ ending, isDurable, indexes: [index] });
     else run.indexes.push(index);
   }
   closeRuns();
-  return { steps, plain, singles, endings };
+  return { steps, plain, singles, endings, areDurable };
 }
 
 /** By the names of settle_v1's parameters. */
