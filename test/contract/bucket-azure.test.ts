@@ -16,7 +16,6 @@ import type { Azurite } from "../support/servers/azurite.ts";
 import { openCompared } from "../support/compared-bucket.ts";
 import { clientPlatform } from "../support/servers/http-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 import type { OpenStore } from "./contract-suite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-azure-"));
@@ -56,4 +55,4 @@ const openOnAzure: OpenStore = ({ platform }) => {
     folder,
   );
 };
-describeStoreContract("a bucket on Azure Blob", openOnAzure, journalSkips("bucket"), part);
+describeStoreContract("a bucket on Azure Blob", openOnAzure, {}, part);

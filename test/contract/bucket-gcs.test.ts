@@ -9,7 +9,6 @@ import { openGcsServer } from "../support/servers/gcs-server.ts";
 import type { GcsServer } from "../support/servers/gcs-server.ts";
 import { clientPlatform } from "../support/servers/http-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-gcs-"));
 const keyFile = join(folder, "key.json");
@@ -25,16 +24,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describeStoreContract(
-  "a bucket on Google Cloud Storage",
-  ({ platform }) => {
-    const { bucket, url: endpoint } = server;
-    const prefix = `store-${(stores += 1)}/`;
-    return openCompared(
-      () => openGcs({ platform: platformOfClient, bucket, endpoint, prefix }),
-      platform,
-      folder,
-    );
-  },
-  journalSkips("bucket"),
-);
+describeStoreContract("a bucket on Google Cloud Storage", ({ platform }) => {
+  const { bucket, url: endpoint } = server;
+  const prefix = `store-${(stores += 1)}/`;
+  return openCompared(
+    () => openGcs({ platform: platformOfClient, bucket, endpoint, prefix }),
+    platform,
+    folder,
+  );
+});

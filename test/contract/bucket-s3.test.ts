@@ -9,7 +9,6 @@ import { clientPlatform } from "../support/servers/http-server.ts";
 import { openS3Server } from "../support/servers/s3-server.ts";
 import type { S3Server } from "../support/servers/s3-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-s3-"));
 let server: S3Server;
@@ -20,14 +19,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describeStoreContract(
-  "a bucket on S3",
-  ({ platform }) => {
-    const { bucket, url: endpoint, accessKeyId, secretAccessKey } = server;
-    const credentials = async () => ({ accessKeyId, secretAccessKey });
-    const prefix = `store-${(stores += 1)}/`;
-    const open = () => openS3({ platform: clientPlatform(), bucket, endpoint, prefix, credentials });
-    return openCompared(open, platform, folder);
-  },
-  journalSkips("bucket"),
-);
+describeStoreContract("a bucket on S3", ({ platform }) => {
+  const { bucket, url: endpoint, accessKeyId, secretAccessKey } = server;
+  const credentials = async () => ({ accessKeyId, secretAccessKey });
+  const prefix = `store-${(stores += 1)}/`;
+  const open = () => openS3({ platform: clientPlatform(), bucket, endpoint, prefix, credentials });
+  return openCompared(open, platform, folder);
+});

@@ -11,26 +11,17 @@ import { openFiles } from "../../src/stores/bucket/objects/files.ts";
 import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { openCompared } from "../support/compared-bucket.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-bucket-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let buckets = 0;
 
-describeStoreContract(
-  "a bucket in memory",
-  ({ platform }) => {
-    const bucket = new MemoryBucket();
-    return openCompared(() => bucket.open(), platform, folder);
-  },
-  journalSkips("bucket"),
-);
+describeStoreContract("a bucket in memory", ({ platform }) => {
+  const bucket = new MemoryBucket();
+  return openCompared(() => bucket.open(), platform, folder);
+});
 
-describeStoreContract(
-  "a bucket on disk",
-  ({ platform }) => {
-    const place = join(folder, `bucket-${buckets++}`);
-    return openCompared(() => openFiles(place, nodePlatform), platform, folder);
-  },
-  journalSkips("bucket"),
-);
+describeStoreContract("a bucket on disk", ({ platform }) => {
+  const place = join(folder, `bucket-${buckets++}`);
+  return openCompared(() => openFiles(place, nodePlatform), platform, folder);
+});

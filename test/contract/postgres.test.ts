@@ -3,10 +3,8 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { postgresSources, SchemaPool } from "../support/servers/postgres-shared.ts";
 import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const skips = {
-  ...journalSkips("postgres"),
   "calls made at once in one flush are each answered as if they had come one after the other":
     "calls made at once run on several connections, and nothing but their commits orders them",
 };

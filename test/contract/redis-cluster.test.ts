@@ -19,7 +19,6 @@ import { until } from "../support/until.ts";
 import { auditAll, findAll } from "../support/walk.ts";
 import { onePartition } from "../support/one-partition.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const partitions = 4;
 let cluster: RedisCluster;
@@ -40,7 +39,6 @@ describeStoreContract(
     const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
     return onePartition(store, partition);
   },
-  journalSkips("redis"),
 );
 
 async function open(given: Partial<RedisOptions> = {}): Promise<Store> {

@@ -7,20 +7,16 @@ import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { onePartition } from "../support/one-partition.ts";
 import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const partitions = 4;
 const shared = useSharedRedis();
 let opened = 0;
 
-describeStoreContract(
-  "Redis with all of a case in one of four partitions",
-  ({ platform }) =>
-    shared.prefixes.open(async (url, prefix) => {
-      const partition = opened++ % partitions;
-      const placement = { partitions, ofId: () => partition, ofName: () => partition, ofGates: partition };
-      const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
-      return onePartition(store, partition);
-    }),
-  journalSkips("redis"),
+describeStoreContract("Redis with all of a case in one of four partitions", ({ platform }) =>
+  shared.prefixes.open(async (url, prefix) => {
+    const partition = opened++ % partitions;
+    const placement = { partitions, ofId: () => partition, ofName: () => partition, ofGates: partition };
+    const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
+    return onePartition(store, partition);
+  }),
 );

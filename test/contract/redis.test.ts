@@ -2,13 +2,9 @@
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 
 const shared = useSharedRedis();
 
-describeStoreContract(
-  "Redis",
-  ({ platform }) =>
-    shared.prefixes.open((url, prefix) => openRedisStore({ url, prefix, platform, clock: "platform" })),
-  journalSkips("redis"),
+describeStoreContract("Redis", ({ platform }) =>
+  shared.prefixes.open((url, prefix) => openRedisStore({ url, prefix, platform, clock: "platform" })),
 );

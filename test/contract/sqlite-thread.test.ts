@@ -1,6 +1,5 @@
 /** The embedded store keeps the contract in a thread too, where requests and answers cross as messages. */
 import { describeStoreContract } from "./contract-suite.ts";
-import { journalSkips } from "./journal-skips.ts";
 import { openInThread } from "./sqlite-stores.ts";
 
-describeStoreContract("sqlite on a file, in a thread", openInThread(), journalSkips("sqlite"));
+describeStoreContract("sqlite on a file, in a thread", openInThread());

@@ -66,17 +66,11 @@ function readVectors(rule: string): readonly Vector[] {
   return (JSON.parse(text) as { vectors: readonly Vector[] }).vectors;
 }
 
-export function describeVectors(
-  open: (options: { readonly platform: Platform }) => Promise<Store>,
-  skips: Readonly<Record<string, string>>,
-): void {
+export function describeVectors(open: (options: { readonly platform: Platform }) => Promise<Store>): void {
   for (const rule of ruleNames) {
     describe(`rule ${rule}`, () => {
       for (const { title, steps } of readVectors(rule)) {
-        const reason = Object.hasOwn(skips, title) ? skips[title] : undefined;
-        const why = reason === undefined ? "" : ` (skipped: ${reason})`;
-        test(`${title}${why}`, async ({ skip }) => {
-          if (reason !== undefined) return skip(reason);
+        test(`${title}`, async () => {
           const platform = createHeldPlatform();
           const store = await open({ platform });
           try {

@@ -7,7 +7,6 @@
 import { describe, test } from "vitest";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
-import { hasJournals } from "../contract/has-journals.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 100;
@@ -23,7 +22,6 @@ describe("any history on SQLite in three partitions", () => {
       },
       historyRuns,
       commandsMax,
-      hasJournals.sqlite,
     );
   }, 600_000);
 });

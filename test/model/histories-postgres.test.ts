@@ -8,7 +8,6 @@ import { describe, test } from "vitest";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { postgresSources, SchemaPool } from "../support/servers/postgres-shared.ts";
 import { useTestDatabase } from "../support/servers/use-postgres.ts";
-import { hasJournals } from "../contract/has-journals.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 40;
@@ -24,7 +23,6 @@ describe.each(postgresSources())("any history on $title", (source) => {
         schemas.openCounted((place) => openPostgresStore({ ...place, platform, clock: "platform" })),
       historyRuns,
       commandsMax,
-      hasJournals.postgres,
     );
   }, 600_000);
 });

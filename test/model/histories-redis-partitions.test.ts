@@ -7,7 +7,6 @@
 import { describe, test } from "vitest";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { useSharedRedis } from "../support/servers/use-redis.ts";
-import { hasJournals } from "../contract/has-journals.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 60;
@@ -25,7 +24,6 @@ describe("any history on Redis in three partitions", () => {
         ),
       historyRuns,
       commandsMax,
-      hasJournals.redis,
     );
   }, 600_000);
 });

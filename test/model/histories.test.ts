@@ -13,7 +13,6 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { useOneThread } from "../support/one-thread.ts";
-import { hasJournals } from "../contract/has-journals.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const { HISTORY_SEED: seed, HISTORY_RUNS: runs } = process.env;
@@ -26,15 +25,11 @@ const everyKind = `
   submit created, submit existing, submit replaced, submit id-differs, submit doc-changed, repeat existing,
   settle ok, settle already, settle stale, settle gone, settle doc-changed, extend ok, extend stale, extend others,
   record ok, record stale, change ok, change changed, duty ok, put ok, put changed, the feed promoted, the feed reclaimed,
-  the feed expired, the feed replayed, the feed cancel-asked, the feed handed-back, the feed retry-scheduled, the feed deleted`
-  .split(",")
-  .map((kind) => kind.trim());
-const kindsOfJournals = `
+  the feed expired, the feed replayed, the feed cancel-asked, the feed handed-back, the feed retry-scheduled, the feed deleted,
   settle arrived, entries appended, entries stale, signal ok, signal repeated, signal full, signal changed,
   journal ok, journal stale, the feed suspended, the feed resumed, the feed signalled, extend grown`
   .split(",")
   .map((kind) => kind.trim());
-
 const historyRuns = 300;
 const folder = mkdtempSync(join(tmpdir(), "millrace-histories-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,13 +39,10 @@ describe("any history on sqlite is answered as the reference model answers it", 
     const sightings = await expectSameAnswers(
       (platform) => openSqliteStore({ path: ":memory:", platform }),
       historyRuns,
-      120,
-      hasJournals.sqlite,
+      80,
     );
     if (seed === undefined && Number(runs ?? historyRuns) >= historyRuns)
-      expect(
-        [...everyKind, ...(hasJournals.sqlite ? kindsOfJournals : [])].filter((kind) => !sightings.has(kind)),
-      ).toEqual([]);
+      expect(everyKind.filter((kind) => !sightings.has(kind))).toEqual([]);
   }, 600_000);
 
   const startThread = useOneThread();
@@ -58,6 +50,6 @@ describe("any history on sqlite is answered as the reference model answers it", 
     let files = 0;
     const open: Parameters<typeof expectSameAnswers>[0] = (platform) =>
       openSqliteStore({ path: join(folder, `${files++}.db`), platform, executor: "thread", startThread });
-    await expectSameAnswers(open, 12, 40, hasJournals.sqlite);
+    await expectSameAnswers(open, 12, 40);
   }, 600_000);
 });

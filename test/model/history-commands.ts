@@ -169,6 +169,15 @@ export type Command =
       readonly changes: readonly { job: number; kind: ChangeKind; revShift: number | null; inMs: number }[];
     }
   | {
+      /** A plain job is submitted, and the first ones of its route are claimed: a run to do something with. */
+      readonly do: "begin";
+      readonly owner: number;
+      /** By rank, by turn, or none. */
+      readonly lane: 0 | 1 | 3;
+      readonly deadlineInMs: number | null;
+      readonly max: number;
+    }
+  | {
       readonly do: "entries";
       readonly writes: readonly {
         lease: number;
@@ -181,7 +190,14 @@ export type Command =
     }
   | {
       readonly do: "signal";
-      readonly signals: readonly { job: number; entry: EntryShape; as: SignalKind; isBounded: boolean }[];
+      readonly signals: readonly {
+        job: number;
+        /** Of those that were claimed. */
+        isOfRun: boolean;
+        entry: EntryShape;
+        as: SignalKind;
+        isBounded: boolean;
+      }[];
     }
   | {
       readonly do: "journal";
@@ -302,7 +318,7 @@ const does = <Kind extends Command["do"], Parts>(
 const entry: fc.Arbitrary<EntryShape> = fc.record({
   key: fc.nat(7),
   marks: fc.constantFrom(0, 0, 0, durableMarks.hasUndo, durableMarks.isEnding, durableMarks.hasChildren),
-  unread: fc.constantFrom(0, 0, 1, 3),
+  unread: fc.constantFrom(0, 1, 1, 3),
   reads: rarely(fc.array(fc.integer({ min: 1, max: 6 }), { maxLength: 3 }), []),
   isLarge: rarely(fc.constant(true), false),
 });
@@ -314,7 +330,7 @@ const settledJournal: fc.Arbitrary<SettledJournal> = fc.record({
 
 const durableNext: fc.Arbitrary<NextShape> = fc.oneof(
   {
-    weight: 3,
+    weight: 4,
     arbitrary: fc.record({
       to: fc.constant("suspend" as const),
       wakeInMs: maybe(fewMs),
@@ -341,6 +357,15 @@ const durableNext: fc.Arbitrary<NextShape> = fc.oneof(
 /** What durable runs do and what is done to them. */
 const durableCommand: fc.Arbitrary<Command> = fc.oneof(
   {
+    weight: 4,
+    arbitrary: does("begin", {
+      owner: fc.nat(1),
+      lane: fc.constantFrom(0, 0, 0, 1, 3),
+      deadlineInMs: rarely(fewMs, null),
+      max: fc.integer({ min: 1, max: 3 }),
+    }),
+  },
+  {
     weight: 3,
     arbitrary: does("entries", {
       writes: few(
@@ -357,7 +382,7 @@ const durableCommand: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   {
-    weight: 3,
+    weight: 5,
     arbitrary: does("settle", {
       settles: few(
         fc.record({
@@ -377,6 +402,7 @@ const durableCommand: fc.Arbitrary<Command> = fc.oneof(
       signals: few(
         fc.record({
           job: some,
+          isOfRun: fc.constantFrom(true, true, false),
           entry,
           as: fc.constantFrom<SignalKind>("live", "live", "live", "any", "suspended", "ending", "cancel"),
           isBounded: fc.boolean(),
@@ -427,7 +453,7 @@ const durableCommand: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 1,
     arbitrary: does("duty", {
-      clock: fc.constant<Clock>("wake"),
+      clock: fc.constantFrom<Clock>("wake", "wake", "lease"),
       max: fc.integer({ min: 1, max: 3 }),
     }),
   },
@@ -533,8 +559,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
 );
 
-const anyCommand = fc.oneof({ weight: 7, arbitrary: command }, { weight: 3, arbitrary: durableCommand });
+const anyCommand = fc.oneof({ weight: 3, arbitrary: command }, { weight: 1, arbitrary: durableCommand });
 
-/** `hasJournals`: with durable runs among the jobs. */
-export const histories = (commandsMax: number, hasJournals: boolean): fc.Arbitrary<Command[]> =>
-  fc.array(hasJournals ? anyCommand : command, { maxLength: commandsMax, size: "max" });
+export const histories = (commandsMax: number): fc.Arbitrary<Command[]> =>
+  fc.array(anyCommand, { maxLength: commandsMax, size: "max" });

@@ -14,15 +14,14 @@ export async function expectSameAnswers(
   open: (platform: HeldPlatform) => Promise<Store>,
   numRuns: number,
   commandsMax: number,
-  hasJournals: boolean,
 ): Promise<Sightings> {
   const sightings: Sightings = new Map();
-  const property = fc.asyncProperty(histories(commandsMax, hasJournals), async (commands) => {
+  const property = fc.asyncProperty(histories(commandsMax), async (commands) => {
     const platform = createHeldPlatform();
     const store = await open(platform);
     try {
       const { epoch } = await store.describe();
-      await new HistoryWorld(store, platform, { epoch, sightings, hasJournals }).run(commands);
+      await new HistoryWorld(store, platform, { epoch, sightings }).run(commands);
     } finally {
       await store.close();
     }

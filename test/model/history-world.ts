@@ -87,6 +87,12 @@ const hugeInput = JSON.stringify("x".repeat(3000));
 
 type SignalShape = Extract<Command, { do: "signal" }>["signals"][number];
 
+const plainShape: JobShape = {
+  ...{ given: null, digest: 0, queue: 0, requires: null, name: 0, dueInMs: 0, isInstant: false, level: 0 },
+  ...{ slope: 1, ttlMs: null, deadlineInMs: null, unique: null, tag: null, gates: 0, lane: 0, policy: 0 },
+  isLarge: false,
+};
+
 /** What the histories of a run have met, so that the test can tell whether they went everywhere they should. */
 export type Sightings = Map<string, number>;
 
@@ -103,13 +109,7 @@ export class HistoryWorld {
   #minted = 0;
   #placed = 0;
 
-  readonly #hasJournals: boolean;
-
-  constructor(
-    store: Store,
-    platform: HeldPlatform,
-    options: { epoch: number; sightings: Sightings; hasJournals: boolean },
-  ) {
+  constructor(store: Store, platform: HeldPlatform, options: { epoch: number; sightings: Sightings }) {
     this.#store = store;
     this.#platform = platform;
     const { partitions = 1 } = store;
@@ -117,7 +117,6 @@ export class HistoryWorld {
     this.#places = partitions === 1 ? [""] : placesIn(partitions);
     this.#reference = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { platform });
     this.#sightings = options.sightings;
-    this.#hasJournals = options.hasJournals;
   }
 
   async run(commands: readonly Command[]): Promise<void> {
@@ -157,6 +156,13 @@ export class HistoryWorld {
         const unit = { ...pickRecent(this.#units, command.unit), isRepeat: true };
         await this.#both(what, (store) => store.submit([unit]));
         return;
+      }
+      case "begin": {
+        const { owner, lane, deadlineInMs, max } = command;
+        const jobs = [{ ...plainShape, lane, deadlineInMs }];
+        await this.#run({ do: "submit", units: [{ jobs, docs: [] }] }, what);
+        const offer = { routes: [0], gates: 0, lanes: [0, 1, 1, 2][lane] as number, max, starts: 1 };
+        return this.#run({ do: "claim", owner, leaseMs: 100, offers: [offer] }, what);
       }
       case "claim": {
         const request = {
@@ -214,7 +220,7 @@ export class HistoryWorld {
       }
       case "signal": {
         if (this.#ids.length === 0) return;
-        const changes = command.signals.map((signal) => signalOf(signal, pickRecent(this.#ids, signal.job)));
+        const changes = command.signals.map((signal) => this.#signal(signal));
         await this.#both(what, (store) => store.changeIf(changes));
         return;
       }
@@ -365,6 +371,11 @@ export class HistoryWorld {
     };
   }
 
+  #signal(signal: SignalShape): Change {
+    const claimed = signal.isOfRun ? this.#leases.map(({ id }) => id) : [];
+    return signalOf(signal, pickRecent(claimed.length > 0 ? claimed : this.#ids, signal.job));
+  }
+
   #read({ job, lease, after, max }: Extract<Command, { do: "journal" }>["reads"][number]): JournalRead {
     const held = lease === null || this.#leases.length === 0 ? null : pickRecent(this.#leases, lease);
     if (held === null) return { id: pickRecent(this.#ids, job), after, max };
@@ -382,6 +393,7 @@ export class HistoryWorld {
     what: string,
   ): Promise<void> {
     const named = this.#leases.length === 0 ? [] : leases;
+    const asked = new Set<string>();
     const request = {
       owner: `w${owner}`,
       leaseMs: 100,
@@ -389,8 +401,11 @@ export class HistoryWorld {
         named.map(async ({ lease, startedAgoMs, attemptEndsInMs, seenShift = null }) => {
           const { id, seq, fence } = pickRecent(this.#leases, lease);
           const started = startedAgoMs === null ? {} : { startedAgoMs, attemptEndsInMs };
+          if (seenShift === null || asked.has(id)) return { id, seq, fence, ...started };
+          // A worker has seen one number.
+          asked.add(id);
           const { last } = await this.#known(id);
-          return { id, seq, fence, ...started, ...(seenShift === null ? {} : { seen: last + seenShift }) };
+          return { id, seq, fence, ...started, seen: Math.max(0, last + seenShift) };
         }),
       ),
       wantsOthers,
@@ -475,11 +490,8 @@ export class HistoryWorld {
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
       await this.#both(`the log of ${id}`, (store) => store.readLogs({ id, after: 0, max: 99 }));
-    if (this.#hasJournals)
-      for (const id of new Set(this.#ids))
-        await this.#both(`the journal of ${id}`, (store) =>
-          readWholeJournal(store, { id, after: 0, max: 9 }),
-        );
+    for (const id of new Set(this.#ids))
+      await this.#both(`the journal of ${id}`, (store) => readWholeJournal(store, { id, after: 0, max: 9 }));
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
   }
 }
@@ -620,7 +632,7 @@ function entryOf({ key, marks, unread, reads, isLarge }: EntryShape, by: "own" |
 }
 
 function signalOf({ entry, as, isBounded }: SignalShape, id: string): Change {
-  const room = isBounded ? { unreadMax: { count: 3, size: 6 } } : {};
+  const room = isBounded ? { unreadMax: { count: 2, size: 4 } } : {};
   const foreign = entryOf(entry, "foreign");
   const ending = { ...foreign, key: "ending", marks: durableMarks.isEnding };
   const append: Append = { entry: as === "ending" || as === "cancel" ? ending : foreign, ...room };

@@ -170,9 +170,7 @@ async function findDifference(numRuns: number, focus = all): Promise<string | nu
     const store = await openSqliteStore({ path: ":memory:", platform });
     try {
       const { epoch } = await store.describe();
-      await new HistoryWorld(store, platform, { epoch, sightings: new Map(), hasJournals: false }).run(
-        commands,
-      );
+      await new HistoryWorld(store, platform, { epoch, sightings: new Map() }).run(commands);
     } finally {
       await store.close();
     }
