@@ -16,6 +16,7 @@ describe("a payload of NOTIFY", () => {
       hasPromoted: true,
       finished: ["a", "b\0"],
       cancels: [{ id: "c", owner: "w" }],
+      signals: [{ id: "s", owner: "w" }],
     });
     expect(readPayload(writePayload(hints, "me"))).toEqual({ by: "me", hints, hasMore: false });
   });

@@ -1,8 +1,8 @@
 /**
- * What a change of a job means for its lane (store/rules/gates/lane-change.ts), by appends alone: a row of permit for each
- * gate of a key that it holds, and rows of lane_change for each lane whose ready jobs have changed and each gate whose
- * permits have. The next claim applies these rows (lanes.sql.ts). So nothing here waits for other calls, even inside
- * the caller's own transaction.
+ * What a change of a job means for its lane (store/rules/gates/lane-change.ts), by appends alone: a row of permit for
+ * each gate of a key that it holds, and rows of lane_change for each lane whose ready jobs have changed and each gate
+ * whose permits have. The next claim applies these rows (lanes.sql.ts). So nothing here waits for other calls, even
+ * inside the caller's own transaction.
  *
  * Claims of lanes run one after the other inside a scope. A scope is a queue, with its lanes and their turns, or a
  * limit, whose keys several queues may share. A claim locks the scopes of its queues in one order, before it looks and
