@@ -217,6 +217,8 @@ export class WorkerWorld {
       );
       const step = new StepCalls(execution, {
         ...{ run: { run: id, round: 0 }, journal, codec, platform, backoffs: platform },
+        acquire: () => Promise.reject(new Error("no limits here")),
+        input: null,
         childId: String,
         encodeInput: String,
       });
