@@ -1,9 +1,9 @@
 /**
  * Due documents: work that is due by the store's clock and kept as a document until it is done. Schedules fire and
  * backfills take their steps (engine/schedules/); deferred work and requested changes of flows are done
- * (engine/flows/), and signals of transactions and for many runs are delivered (engine/durable/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
- * the others from trying at once. Documents that are not due are never read. A document that fails is quarantined
- * alone.
+ * (engine/flows/), and signals of transactions and for many runs are delivered (engine/durable/). Every step is guarded
+ * by its document's version, so a second process does no harm; the alarm keeps the others from trying at once.
+ * Documents that are not due are never read. A document that fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
