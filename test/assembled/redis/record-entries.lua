@@ -1,7 +1,7 @@
 -- durable/record-entries
 module(function()
-local fetch, journalIn, nextArg, nextNumber, num = M.fetch, M.journalIn, M.nextArg, M.nextNumber, M.num
-local OF_OTHERS, push2, withJournal, withMark = M.OF_OTHERS, M.push2, M.withJournal, M.withMark
+local fetch, journalIn, many, nextArg, nextNumber = M.fetch, M.journalIn, M.many, M.nextArg, M.nextNumber
+local num, OF_OTHERS, push2, withJournal, withMark = M.num, M.OF_OTHERS, M.push2, M.withJournal, M.withMark
 local withoutRead = M.withoutRead
 
 local ENTRIES, ENTRIES_AND_BACK = 4, 12
@@ -37,7 +37,7 @@ local function appendNext(c, h, durable, last, unread)
       durable = withMark(durable, "")
     end
   end
-  if #texts > 0 then call("RPUSH", c.k.journal .. h, unpack(texts)) end
+  many("RPUSH", c.k.journal .. h, texts)
   return durable, last, unread
 end
 

@@ -15,7 +15,7 @@ const attemptPattern = String.raw`"^\31${between.map(() => String.raw`${skipped}
 
 export const recordEntriesLua = luaModule({
   name: "durable/record-entries",
-  takes: ["fetch journalIn nextArg nextNumber num OF_OTHERS push2 withJournal withMark withoutRead"],
+  takes: ["fetch journalIn many nextArg nextNumber num OF_OTHERS push2 withJournal withMark withoutRead"],
   gives: ["recordEntries"],
   source: lua`
 local ENTRIES, ENTRIES_AND_BACK = ${parts.entries}, ${parts.entries + parts.setsBack}
@@ -51,7 +51,7 @@ local function appendNext(c, h, durable, last, unread)
       durable = withMark(durable, "")
     end
   end
-  if #texts > 0 then call("RPUSH", c.k.journal .. h, unpack(texts)) end
+  many("RPUSH", c.k.journal .. h, texts)
   return durable, last, unread
 end
 
