@@ -4,8 +4,8 @@
  * trigger that waits until then. It locks the row of the lease for the moment of the commit, so that no reclaim comes
  * between the check and the commit, and marks it, so that the next worker reads the journal.
  *
- * The mark is an update. Under repeatable read it fails with 40001 if the lease was renewed since the transaction began,
- * and the caller repeats the transaction. That concerns only a slip that comes before every entry of its run.
+ * The mark is an update. Under repeatable read it fails with 40001 if the lease was renewed since the transaction
+ * began, and the caller repeats the transaction. That concerns only a slip that comes before every entry of its run.
  */
 import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import { sql } from "../../../store/sql.ts";
