@@ -110,6 +110,9 @@ interface EventsByKind {
   cancelled: JobEvent & Ends;
   expired: JobEvent & Ends;
   skipped: JobEvent & Ends;
+  suspended: JobEvent;
+  resumed: JobEvent & Waits;
+  signalled: JobEvent;
   freed: JobEvent & Waits;
   rescheduled: JobEvent & Waits;
   edited: JobEvent;
@@ -176,6 +179,18 @@ export const eventCatalogue = {
   cancelled: { meaning: "the job was cancelled", fields: ends },
   expired: { meaning: "the job met its deadline or its time-to-live", fields: ends },
   skipped: { meaning: "the job will never run, because what it waited for became impossible", fields: ends },
+  suspended: {
+    meaning: "a durable run waits for a signal, a job or a time, and holds neither slot nor lease",
+    fields: [],
+  },
+  resumed: {
+    meaning: "a durable run goes on: what it waited for has come, its time is over, or it begins a new round",
+    fields: waits,
+  },
+  signalled: {
+    meaning: "a signal, or the end of a job that it started, reached a durable run that was not suspended",
+    fields: [],
+  },
   freed: {
     meaning: "what the job of a flow waited for has come: it may be claimed, or waits for its time",
     fields: waits,
@@ -225,6 +240,8 @@ const afterRuns: ReadonlySet<EventKind> = new Set([
   "retry-scheduled",
   "snoozed",
   "throttled",
+  "suspended",
+  "resumed",
 ]);
 const unreported = "!";
 
@@ -245,9 +262,6 @@ export function secondEventOf({ kind, extra }: Pick<RecordedEvent, "kind" | "ext
 
 /** The kinds of the feed that no user gets; the compiler names a kind that is neither here nor in the catalogue. */
 const internal: Readonly<Record<Exclude<EventKind, EventName | "promoted">, null>> = {
-  suspended: null,
-  resumed: null,
-  signalled: null,
   "passed-on": null,
 };
 
