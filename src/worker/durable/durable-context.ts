@@ -20,9 +20,7 @@ export interface DurableParts {
   readonly durable: () => number;
 }
 
-const silence: JobLog = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-
-export class StepContextOfRun extends JobContext {
+export class RunContext extends JobContext {
   readonly step: AnyStep;
   readonly #parts: DurableParts;
 
@@ -43,17 +41,13 @@ export class StepContextOfRun extends JobContext {
   }
 
   override get log(): JobLog {
-    const { log } = { log: super.log };
-    const unlessReplayed =
+    const log = super.log;
+    const write =
       (level: keyof JobLog): JobLog[keyof JobLog] =>
-      (message, fields) =>
-        (this.#parts.isReplaying() ? silence : log)[level](message, fields);
-    return {
-      debug: unlessReplayed("debug"),
-      info: unlessReplayed("info"),
-      warn: unlessReplayed("warn"),
-      error: unlessReplayed("error"),
-    };
+      (message, fields) => {
+        if (!this.#parts.isReplaying()) log[level](message, fields);
+      };
+    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
   }
 
   override get progress(): JobContext["progress"] {

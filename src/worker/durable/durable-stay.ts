@@ -52,7 +52,7 @@ import type { JobContext, JobContextNeeds } from "../run/job-context.ts";
 import { decodeInput } from "../run/payloads.ts";
 import { endByError, endByReturn, endByThrow, endedOf, handedBack } from "../settle/attempt-end.ts";
 import type { AttemptEnd, AttemptEndNeeds } from "../settle/attempt-end.ts";
-import { StepContextOfRun } from "./durable-context.ts";
+import { RunContext } from "./durable-context.ts";
 import type { LiveCall } from "./live-call.ts";
 import { createRunCodec } from "./run-codec.ts";
 import { RunExecution } from "./run-execution.ts";
@@ -162,7 +162,7 @@ export class DurableStay implements Stay {
     page: JournalPage,
     input: unknown,
     version: { readonly version: number; readonly isNew: boolean },
-  ): StepContextOfRun {
+  ): RunContext {
     const needs = this.#needs;
     const attempt = this.#attempt;
     const { definition } = this.#handler;
@@ -192,7 +192,7 @@ export class DurableStay implements Stay {
       childId: (call) => childIdOf(needs, this.#parentOf(call)),
     });
     const given = { definition, input };
-    return new StepContextOfRun(needs, attempt, given, {
+    return new RunContext(needs, attempt, given, {
       step,
       isReplaying: () => execution.isReplaying,
       durable: () => attempt.job.durable,
