@@ -59,19 +59,20 @@ const lastLine = "SELECT max(number) FROM millrace_log WHERE seq = ?";
 /** Inputs: seq, number, time, text. */
 const putLine = "INSERT OR REPLACE INTO millrace_log (seq, number, at, body) VALUES (?, ?, ?, ?)";
 
-/** Progress and log lines. */
-function writeNews(
-  step: Step,
-  leases: Leases,
-  row: JobRow,
-  { progress, logs = [], overflow }: LeasedWrite,
-): void {
+/** Progress, log lines, and that attempts count anew. */
+function writeNews(step: Step, leases: Leases, row: JobRow, write: LeasedWrite): void {
   const { statements, now } = step;
   const { seq } = row;
+  const { progress, logs = [], overflow, entries, setsBack } = write;
   if (progress !== undefined) {
     const reported = { ...row, progress };
     leases.write(row, reported);
     emitEvent(step, emit({ row: reported, event: "progress" }));
+  }
+  // Before the next write of the call, whose progress has the attempt in its event.
+  if (entries !== undefined && setsBack === true) {
+    const reported = leases.find(write) as JobRow;
+    leases.write(reported, setBack(reported));
   }
   if (logs.length === 0) return;
   const last = readValue<number>(statements, lastLine, seq) ?? 0;
@@ -103,8 +104,7 @@ function appendAll(step: Step, leases: Leases, recorded: readonly Recorded[]): A
   return appendOwn(step, runs, lasts).map(({ entries, last }, index): Appended => {
     const { write } = recorded[index] as Recorded;
     const row = leases.find(write) as JobRow;
-    const counted = write.setsBack === true ? setBack(row) : row;
-    leases.write(row, withEntries(counted, entries));
+    leases.write(row, withEntries(row, entries));
     return { answer: { kind: "appended", last, at: step.now }, isNew: entries.length > 0 };
   });
 }
