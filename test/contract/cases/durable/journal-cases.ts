@@ -539,6 +539,16 @@ export const journalCases: ContractGroup = {
       },
     ],
     [
+      "the writes of a run in one call see each other, in order",
+      async ({ store, lease, claim, events }) => {
+        await store.settleIfLeased([aSettle(await lease(aJob({ id: "a" })), schedule(0))]);
+        const [second] = await claim();
+        const back = { ...aRecord(second!, anEntry("one")), setsBack: true as const };
+        await store.recordIfLeased([back, { ...aRecord(second!, anEntry("two")), progress: "half" }]);
+        expect((await events("a")).at(-1)).toMatchObject({ kind: "progress", attempt: 1, extra: "half" });
+      },
+    ],
+    [
       "a renewal tells which journals have grown since their workers looked",
       async ({ store, submit, claim }) => {
         await submit(...["a", "b", "c", "d", "e"].map((id) => aJob({ id })));
