@@ -1,6 +1,6 @@
 /**
- * Durable runs on real stores, from several processes at once: whatever a handler asks for of `step` works alike on each
- * of them.
+ * Durable runs on real stores, from several processes at once: whatever a handler asks for of `step` works alike on
+ * each of them.
  */
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
