@@ -13,6 +13,7 @@ afterEach(() => rmSync(base, { recursive: true, force: true }));
 const memory = (given: Partial<Memory> = {}): Memory => ({
   base,
   mounts: `proc /proc proc rw 0 0\ntmpfs ${base} tmpfs rw,relatime 0 0\n`,
+  namespace: "7",
   freeBytes: 2 ** 40,
   ...given,
 });
@@ -20,20 +21,17 @@ const memory = (given: Partial<Memory> = {}): Memory => ({
 test("a run has a folder of its own, which goes with all that is in it", () => {
   const folder = makeMemoryFolder(memory());
   const path = folder?.path ?? "";
-  expect(path).toBe(join(base, `millrace-tests-${process.pid}`));
+  expect(path).toBe(join(base, `millrace-tests-7-${process.pid}`));
   writeFileSync(join(path, "file"), "");
   folder?.remove();
   expect(existsSync(path)).toBe(false);
 });
 
-test("what a killed run left is removed by the next one, and what a living one has stays", () => {
-  const [killed, living] = [
-    join(base, "millrace-tests-999999999"),
-    join(base, `millrace-tests-${process.ppid}`),
-  ];
-  for (const path of [killed, living]) mkdirSync(path);
+test("what a killed run left is removed by the next one, and what a living one or another container has stays", () => {
+  const names = ["7-999999999", `7-${process.ppid}`, "8-999999999"].map((name) => `millrace-tests-${name}`);
+  for (const name of names) mkdirSync(join(base, name));
   makeMemoryFolder(memory());
-  expect([killed, living].map(existsSync)).toEqual([false, true]);
+  expect(names.map((name) => existsSync(join(base, name)))).toEqual([false, true, true]);
 });
 
 test.each([

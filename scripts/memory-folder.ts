@@ -11,6 +11,7 @@ import {
   mkdirSync,
   readFileSync,
   readdirSync,
+  readlinkSync,
   rmSync,
   statfsSync,
 } from "node:fs";
@@ -18,12 +19,13 @@ import { join } from "node:path";
 
 /** Several times what a whole run has at once. */
 const bytesMin = 6 * 2 ** 30;
-const prefix = "millrace-tests-";
 
 export interface Memory {
   readonly base: string;
   /** As Linux has it in /proc/mounts. */
   readonly mounts: string;
+  /** In which process numbers count: containers may share the folder, and have numbers of their own. */
+  readonly namespace: string;
   readonly freeBytes: number;
 }
 
@@ -36,6 +38,7 @@ export function makeMemoryFolder(memory = thisMemory()): { readonly path: string
   } catch {
     return null;
   }
+  const prefix = `millrace-tests-${memory.namespace}-`;
   for (const name of readdirSync(base))
     if (name.startsWith(prefix) && !isRunning(Number(name.slice(prefix.length)))) remove(join(base, name));
   const path = join(base, `${prefix}${process.pid}`);
@@ -52,6 +55,7 @@ function thisMemory(): Memory | null {
   return {
     base,
     mounts: readFileSync("/proc/mounts", "utf8"),
+    namespace: readlinkSync("/proc/self/ns/pid").replace(/\D/g, ""),
     freeBytes: Math.min(bavail * bsize, process.availableMemory()),
   };
 }
