@@ -155,6 +155,11 @@ export const errorCatalogue = {
   "run-ended": entry(409, false, "A step was called after the handler of its run had ended."),
   closed: entry(503, false, "This Millrace, worker or store was closed."),
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),
+  "simulation-failed": entry(
+    500,
+    false,
+    "A run of simulate broke an invariant; the message names the crash.",
+  ),
   "no-handlers": entry(400, false, "A worker was started without a handler, or without a queue to serve."),
   "duplicate-handler": entry(400, false, "Two handlers were given for one job name."),
   "not-committed": entry(

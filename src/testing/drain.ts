@@ -26,6 +26,10 @@ interface DrainOptions {
   readonly handlers: readonly Handler[];
   readonly worker: WorkerOptions;
   readonly timeoutMs: number;
+  /** How far the clock may be moved for the engine's own timers; a minute by default. */
+  readonly timersMaxUs?: number;
+  /** Jobs that a killed process had, by their fences: the clock is moved until each has begun again. */
+  readonly taken?: ReadonlyMap<string, number>;
 }
 
 /** The duties that answer a clock; the others are upkeep and matter to no test. */
@@ -36,10 +40,8 @@ const clockDuties = [
 /** After this many turns without a change the drain searches for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;
-/**
- * How far the clock may be moved for the engine's own timers; the longest wait of a batch that makes sense in a test.
- */
-const engineTimersMaxUs = 60_000_000;
+/** The longest wait of a batch that makes sense in a test. */
+const timersMaxUs = 60_000_000;
 const namedMax = 5;
 
 export class Drain {
@@ -50,11 +52,17 @@ export class Drain {
   #ran = 0;
   #running: Promise<DrainReport> | null = null;
   #quiet: (() => void)[] = [];
+  #isAbandoned = false;
 
   constructor(options: DrainOptions) {
     this.#options = options;
     this.#names = new Set(options.handlers.map(({ definition }) => definition.name));
     this.#capabilities = new Set(options.worker.capabilities);
+  }
+
+  /** How many handlers were called so far, in all drains. */
+  get ran(): number {
+    return this.#ran;
   }
 
   /** A drain that is asked for during a drain is the same drain. */
@@ -71,6 +79,11 @@ export class Drain {
     return this.#running === null ? Promise.resolve() : new Promise((resolve) => this.#quiet.push(resolve));
   }
 
+  /** Of a process that was killed: a drain that runs never ends, and does nothing more. */
+  abandon(): void {
+    this.#isAbandoned = true;
+  }
+
   #reportQuiet(): void {
     for (const resolve of this.#quiet.splice(0)) resolve();
   }
@@ -79,13 +92,14 @@ export class Drain {
     const { mill, time } = this.#options;
     const ranBefore = this.#ran;
     const untilUs = nodePlatform.monotonicUs() + timeoutMs * 1000;
-    const timersUntilUs = time.elapsedUs + engineTimersMaxUs;
+    const timersUntilUs = time.elapsedUs + (this.#options.timersMaxUs ?? timersMaxUs);
     // A worker that is still there belongs to a drain that ran out of time; its handlers may have ended since.
     this.#worker ??= await mill.work(this.#options.handlers, this.#workerOptions());
     let quietTurns = 0;
     let lastSeen = "";
     for (;;) {
       await settleTurn();
+      if (this.#isAbandoned) return new Promise(() => undefined);
       const unfinished = this.#unfinished();
       if (unfinished.length === 0) {
         for (const name of clockDuties) await mill.runDuty(name);
@@ -126,14 +140,16 @@ export class Drain {
    * checks that they were enqueued.
    */
   #unfinished(): readonly JobRecord[] {
-    const { memory, time } = this.#options;
+    const { memory, time, taken } = this.#options;
     return memory
       .live()
       .filter(
-        ({ name, requires = [], state, dueAt }) =>
+        ({ id, name, requires = [], state, dueAt, fence }) =>
           this.#names.has(name) &&
           missingCapabilities(requires, this.#capabilities).length === 0 &&
-          (state === "ready" || state === "running" || (state === "scheduled" && dueAt <= time.now)),
+          (state === "ready" ||
+            state === "running" ||
+            (state === "scheduled" && (dueAt <= time.now || taken?.get(id) === fence))),
       );
   }
 

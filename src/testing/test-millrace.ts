@@ -57,7 +57,7 @@ interface TestParts {
   readonly memory: Memory;
   readonly time: VirtualTime;
   readonly handlers: readonly Handler[];
-  readonly drain: Drain;
+  readonly drain: Pick<Drain, "run" | "whenQuiet">;
   readonly isInline: boolean;
 }
 
@@ -166,23 +166,12 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
 
   /** Stops everything; no timer is left. Closing twice is one close. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
+    this.#closing ??= closeInVirtualTime(this.mill, this.#parts.time);
     return this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  /** The graces of a close are waited for in virtual time, so a handler that never ends costs the test nothing. */
-  async #close(): Promise<void> {
-    const { time } = this.#parts;
-    let isClosed = false;
-    const closing = this.mill.close().finally(() => (isClosed = true));
-    await settleTurn();
-    for (let step = 0; step < closeStepsMax && !isClosed; step++)
-      if (!(await time.step())) await settleTurn();
-    await closing;
   }
 
   #list<Job extends AnyJob>(
@@ -209,6 +198,15 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
       ),
     };
   }
+}
+
+/** The graces of a close are waited for in virtual time, so a handler that never ends costs the test nothing. */
+export async function closeInVirtualTime(mill: Millrace, time: VirtualTime): Promise<void> {
+  let isClosed = false;
+  const closing = mill.close().finally(() => (isClosed = true));
+  await settleTurn();
+  for (let step = 0; step < closeStepsMax && !isClosed; step++) if (!(await time.step())) await settleTurn();
+  await closing;
 }
 
 const inState =
