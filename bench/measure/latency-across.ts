@@ -12,7 +12,7 @@ import { latencyWarmUp } from "./marks.ts";
 import { startPart } from "./processes.ts";
 
 const pauseMs = 15;
-/** A worker that polls must not always be met at the same point of its beat. */
+/** A worker that polls must not always be met at the same point of its interval. */
 const strayMs = 10;
 const giveUpMs = 30_000;
 

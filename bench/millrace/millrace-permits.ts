@@ -11,7 +11,7 @@ import { nowMs, waitMs } from "../measure/clock.ts";
 import type { Permits } from "../measure/contender.ts";
 import type { BenchInput } from "../measure/input.ts";
 
-/** So long the next job waits at the gate: both processes have fallen idle, and at no fixed beat. */
+/** So long the next job waits at the gate: both processes have fallen idle, and at no fixed interval. */
 const pauseMs = 15;
 const strayMs = 10;
 

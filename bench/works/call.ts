@@ -8,7 +8,7 @@ import { percentile } from "../figures.ts";
 import { makeInput } from "../measure/input.ts";
 import { latencyWarmUp } from "../measure/marks.ts";
 
-/** Longer than Millrace coalesces hints on Postgres, and at no fixed beat. */
+/** Longer than Millrace coalesces hints on Postgres, and at no fixed interval. */
 const pauseMs = 15;
 const strayMs = 10;
 

@@ -10,7 +10,7 @@ import type { Figures, Mode } from "../figures.ts";
 import { makeInput } from "../measure/input.ts";
 
 const pauseMs = 15;
-/** A listener that polls must not always be met at the same point of its beat. */
+/** A listener that polls must not always be met at the same point of its interval. */
 const strayMs = 10;
 const warmUpSamples = 20;
 

@@ -5,7 +5,7 @@
  * and to fill its caches again, at every step of that way.
  *
  * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a
- * worker that polls by timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
+ * worker that polls by timer at the same point of its interval. So the last stretch of the pause is spent turn by turn.
  */
 import { collectGarbage, nowMs, spendMs, waitMs } from "../measure/clock.ts";
 import type { Contender } from "../measure/contender.ts";

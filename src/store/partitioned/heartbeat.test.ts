@@ -27,17 +27,17 @@ let platform: VirtualPlatform;
 let parts: FailingPart[];
 let store: Store;
 /** The partitions that were asked, in order: those of heartbeats, and those of claims. */
-let beats: number[];
+let asked: number[];
 let claims: number[];
 
 beforeEach(async () => {
   platform = createVirtualPlatform();
-  [beats, claims] = [[], []];
+  [asked, claims] = [[], []];
   parts = Array.from({ length: partitions }, () => failingPart(openReference(platform, 1)));
   const noted = parts.map((part, number): Store => ({
     ...part,
     heartbeat(given) {
-      beats.push(number);
+      asked.push(number);
       return part.heartbeat(given);
     },
     claim(given) {
@@ -59,15 +59,15 @@ async function settled<Answer>(answering: Promise<Answer>): Promise<Answer> {
   await passMs(300);
   return answering;
 }
-const beat = (given = request): Promise<HeartbeatAnswer> => settled(store.heartbeat(given));
+const sendHeartbeat = (given = request): Promise<HeartbeatAnswer> => settled(store.heartbeat(given));
 const claim = async (): Promise<readonly string[]> =>
   (await settled(store.claim(aClaim({ leaseMs: 60_000 })))).jobs.map(({ id }) => id);
 
 test("asks the partition of its documents alone", async () => {
-  await beat();
-  await beat();
-  expect(beats).toEqual([home, home]);
-  const { puts, read } = await beat();
+  await sendHeartbeat();
+  await sendHeartbeat();
+  expect(asked).toEqual([home, home]);
+  const { puts, read } = await sendHeartbeat();
   expect(puts).toEqual([{ kind: "ok", version: 3 }]);
   expect(read.docs.map(({ id, body }) => [id, body])).toEqual([["p2-own", "1"]]);
 });
@@ -78,7 +78,7 @@ test("names a route once in 30 s although no partition is known to have work", a
   let named = 0;
   for (let second = 0; second < 60; second++) {
     await passMs(700);
-    if (!(await beat()).ready.includes(route)) continue;
+    if (!(await sendHeartbeat()).ready.includes(route)) continue;
     named += 1;
     await claim();
   }
@@ -88,27 +88,27 @@ test("names a route once in 30 s although no partition is known to have work", a
 
 test("names a route of which a hint came from another partition, and one that is ready at home without a hint", async () => {
   await claim();
-  expect((await beat()).ready).toEqual([]);
+  expect((await sendHeartbeat()).ready).toEqual([]);
   await store.submit([{ jobs: [aJob({ id: "p3-a" })] }]);
   parts[3]?.hint({ kind: "ready", routes: [route] });
-  expect((await beat()).ready).toEqual([route]);
+  expect((await sendHeartbeat()).ready).toEqual([route]);
   expect(await claim()).toEqual(["p3-a"]);
-  expect((await beat()).ready).toEqual([]);
+  expect((await sendHeartbeat()).ready).toEqual([]);
   await parts[home]?.submit([{ jobs: [aJob({ id: "p2-a" })] }]);
-  expect((await beat()).ready).toEqual([route]);
+  expect((await sendHeartbeat()).ready).toEqual([route]);
   expect(await claim()).toEqual(["p2-a"]);
 });
 
 test("fails with its partition, and not with another", async () => {
   const away = new MillraceError("store-unavailable", "away");
   (parts[1] as FailingPart).fails = away;
-  expect((await beat()).puts[0]?.kind).toBe("ok");
+  expect((await sendHeartbeat()).puts[0]?.kind).toBe("ok");
   (parts[home] as FailingPart).fails = away;
-  await expect(beat()).rejects.toBe(away);
+  await expect(sendHeartbeat()).rejects.toBe(away);
 });
 
 test("is refused before any call if its documents lie in several partitions", async () => {
   const apart = { ...request, puts: [aDoc("p1-x", "1"), aDoc("p2-x", "1")] };
-  await expect(beat(apart)).rejects.toMatchObject({ code: "placement-conflict" });
-  expect(beats).toEqual([]);
+  await expect(sendHeartbeat(apart)).rejects.toMatchObject({ code: "placement-conflict" });
+  expect(asked).toEqual([]);
 });
