@@ -79,22 +79,6 @@ export async function patiently<Answer>(call: (isCareful: boolean) => Promise<An
   }
 }
 
-/** Calls the function of this name for each of these items. */
-export async function callEach<Answer>(
-  calls: Calls,
-  name: string,
-  items: readonly object[],
-): Promise<Answer[]> {
-  if (items.length === 0) return [];
-  return answersOfEach(
-    calls,
-    await patiently(async (isCareful) => {
-      const packed = items.map((item) => ({ ...item, isLate: isCareful }));
-      return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
-    }),
-  );
-}
-
 /** The answers in a row of each_v1. Its hints are handed out. */
 export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready, defers]: Row): Answer[] {
   const hints = emptyHints();
