@@ -145,7 +145,7 @@ export type { StopReport, Worker } from "./worker/worker.ts";
 export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/submit/router.ts";
 export type { Router } from "./engine/submit/router.ts";
-export type { RunningAttempt, Telemetry } from "./engine/attempts/telemetry.ts";
+export type { RunningAttempt, RunningStep, RunNote, Telemetry } from "./engine/attempts/telemetry.ts";
 export type { EnqueueMiddleware } from "./engine/submit/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions } from "./engine/submit/job-options.ts";
 export type { AgeAndCount, KeptOptions } from "./engine/policies/kept-options.ts";
@@ -191,6 +191,7 @@ export type {
   MetricsAnswer,
   MetricSeries,
   ReadMetricsOptions,
+  StepMetrics,
   StoreCalls,
   Times,
 } from "./client/metrics/metrics.ts";

@@ -20,10 +20,15 @@ export function packNumbers(numbers: Iterable<number>): string {
   return text;
 }
 
-/** @returns a function that returns the next number with each call; it throws after the end and for invalid text. */
-export function unpackNumbers(text: string): () => number {
+/** Returns the next number with each call; throws after the end and for invalid text. */
+export interface PackedNumbers {
+  (): number;
+  isAtEnd(): boolean;
+}
+
+export function unpackNumbers(text: string): PackedNumbers {
   let at = 0;
-  return () => {
+  const next = (): number => {
     let number = 0;
     for (let scale = 1; ; scale *= base) {
       const value = values.get(text.charCodeAt(at));
@@ -34,4 +39,5 @@ export function unpackNumbers(text: string): () => number {
       if (value < base) return number;
     }
   };
+  return Object.assign(next, { isAtEnd: () => at >= text.length });
 }

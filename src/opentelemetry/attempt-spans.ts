@@ -4,12 +4,13 @@
  *
  *   one job   a span of its own, in the trace of the job, or in a trace of its own that links to it
  *   a batch   one span with a link to each job; an event for each that did not complete
+ *   a step    of a durable run, whose code is called: a span below that of the attempt; waits are events of the latter
  *
  * An attempt whose handler was not called, because its input was refused, has a span all the same.
  */
 import { endedAs } from "../engine/attempts/attempt-observer.ts";
 import type { EndedAs, ObservedAttempt } from "../engine/attempts/attempt-observer.ts";
-import type { RunningAttempt } from "../engine/attempts/telemetry.ts";
+import type { RunningAttempt, RunningStep, RunNote } from "../engine/attempts/telemetry.ts";
 import { controlOf } from "../worker/control.ts";
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, context, trace } from "./api.ts";
 import type { Attributes, Context, Span } from "./api.ts";
@@ -81,6 +82,53 @@ export class AttemptSpans {
     );
   }
 
+  async step<Value>(
+    attempt: RunningAttempt,
+    { step, name, kind, attempt: tried }: RunningStep,
+    call: () => Promise<Value>,
+  ): Promise<Value> {
+    const running = this.#running.get(attempt);
+    if (running === undefined) return call();
+    const parent = trace.setSpan(running.from, running.span);
+    const span = guarded("the span of a step", () =>
+      this.#spans.startStep(name, {
+        kind: SpanKind.INTERNAL,
+        attributes: {
+          ...jobAttributes(attempt),
+          [attributeNames.job]: attempt.title.name,
+          [attributeNames.step]: step,
+          [attributeNames.stepKind]: kind,
+          [attributeNames.stepAttempt]: tried,
+        },
+        from: parent,
+      }),
+    );
+    if (span === null) return call();
+    let called: Promise<Value> | null = null;
+    guarded("the context of a step", () =>
+      context.with(trace.setSpan(parent, span), () => {
+        called = call();
+      }),
+    );
+    try {
+      return await (called ?? call());
+    } catch (error) {
+      guarded("the failure of a step", () => fail(span, errorTypeOf(error), error));
+      throw error;
+    } finally {
+      guarded("the end of a step's span", () => span.end());
+    }
+  }
+
+  noted(attempt: RunningAttempt, { what, step, signal }: RunNote): void {
+    guarded("an event of a run", () =>
+      this.#running.get(attempt)?.span.addEvent(what, {
+        [attributeNames.step]: step,
+        ...(signal === null ? {} : { [attributeNames.signal]: signal }),
+      }),
+    );
+  }
+
   ended(attempt: ObservedAttempt): void {
     const outcome = endedAs(attempt);
     const reason = attempt.settled !== null && "reason" in attempt.settled ? attempt.settled.reason : null;
@@ -144,10 +192,14 @@ function record({ span, isBatch }: Running, { job, settled }: ObservedAttempt, e
       settled !== null && settled.to === "scheduled" && "inMs" in settled.due ? settled.due.inMs : null;
     span.addEvent(outcome, { ...about, ...(due === null ? {} : { [attributeNames.retryDelay]: due }) });
   }
-  if (errorType === null) return;
-  if (error !== null) span.recordException(error);
+  if (errorType !== null) fail(span, errorType, error, reason ?? outcome);
+}
+
+function fail(span: Span, errorType: string, error: unknown, otherwise = errorType): void {
+  const thrown = error instanceof Error ? error : null;
+  if (thrown !== null) span.recordException(thrown);
   span.setAttribute(attributeNames.errorType, errorType);
-  span.setStatus({ code: SpanStatusCode.ERROR, message: error?.message ?? reason ?? outcome });
+  span.setStatus({ code: SpanStatusCode.ERROR, message: thrown?.message ?? otherwise });
 }
 
 /** A returned error counts as thrown, as the worker counts it. */
@@ -160,7 +212,7 @@ function note(running: Running, attempts: readonly RunningAttempt[], values: unk
 /** A control outcome says what shall happen next, not that something broke. */
 function errorOf(thrown: unknown): Error | null {
   try {
-    const isSteering = ["snooze", "throttled", "cancel"].includes(controlOf(thrown)?.kind ?? "");
+    const isSteering = ["snooze", "throttled", "cancel", "suspended"].includes(controlOf(thrown)?.kind ?? "");
     return thrown instanceof Error && !isSteering ? thrown : null;
   } catch {
     return null;

@@ -24,6 +24,10 @@ export const attributeNames = {
   how: "messaging.millrace.enqueue.how",
   schedule: "messaging.millrace.schedule.name",
   retryDelay: "messaging.millrace.retry.delay_ms",
+  step: "messaging.millrace.step.name",
+  stepKind: "messaging.millrace.step.kind",
+  stepAttempt: "messaging.millrace.step.attempt",
+  signal: "messaging.millrace.signal.name",
 } as const;
 
 /** The system's own name of the operation, and its type in the conventions. */

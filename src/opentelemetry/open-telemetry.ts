@@ -57,6 +57,10 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
         ? (guarded("the span of a follow-up", () => enqueues.followUp(job, running.spanOf(attempt))) ?? job)
         : job,
     run: (of, isBatch, call) => (isHeard() ? running.run(of, isBatch, call) : call()),
+    step: (attempt, step, call) => (isHeard() ? running.step(attempt, step, call) : call()),
+    noted: (attempt, note) => {
+      if (isHeard()) running.noted(attempt, note);
+    },
     ended: (attempt) => {
       if (isHeard()) running.ended(attempt);
     },

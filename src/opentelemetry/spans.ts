@@ -23,6 +23,11 @@ export class Spans {
     this.#namedAfter = namedAfter;
   }
 
+  /** A step is no operation of messaging: its span has the step's own name. */
+  startStep(name: string, { kind, attributes, from }: SpanStart): Span {
+    return this.#tracer.startSpan(`step ${name}`, { kind, attributes }, from);
+  }
+
   start(operation: Operation, { queue, name }: Partial<Title>, start: SpanStart): Span {
     const { kind, attributes, links = [], from } = start;
     const destination = this.#namedAfter === "queue" ? queue : name;

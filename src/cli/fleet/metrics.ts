@@ -48,22 +48,29 @@ const counted = [
   "MAX",
   "TOTAL p95",
 ].map((title) => ({ title, isNumber: true }));
+/** Only where durable runs have steps. */
+const ofSteps = ["STEPS", "FAILED", "STEP p95"].map((title) => ({ title, isNumber: true }));
 
 function seriesTable({ series, all, from, to }: MetricsAnswer): string {
   if (series.length === 0) return nothing(from, to);
-  const rows = series.map((each) => [each.queue, each.name, ...cells(each.all)]);
-  const sum = series.length === 1 ? [] : [["all", "", ...cells(all)]];
-  return formatTable([...titles, ...counted], [...rows, ...sum]);
+  const hasSteps = all.steps !== null;
+  const rows = series.map((each) => [each.queue, each.name, ...cells(each.all, hasSteps)]);
+  const sum = series.length === 1 ? [] : [["all", "", ...cells(all, hasSteps)]];
+  return formatTable([...titles, ...counted, ...(hasSteps ? ofSteps : [])], [...rows, ...sum]);
 }
 
-function pointsTable({ series, from, to }: MetricsAnswer): string {
+function pointsTable({ series, all, from, to }: MetricsAnswer): string {
   if (series.length === 0) return nothing(from, to);
+  const hasSteps = all.steps !== null;
   const rows = series.flatMap(({ queue, name, points }) =>
-    points.map((point) => ({ at: point.at, row: [formatInstant(point.at), queue, name, ...cells(point)] })),
+    points.map((point) => ({
+      at: point.at,
+      row: [formatInstant(point.at), queue, name, ...cells(point, hasSteps)],
+    })),
   );
   const sorted = rows.toSorted((one, other) => one.at.getTime() - other.at.getTime());
   return formatTable(
-    [{ title: "FROM" }, ...titles, ...counted],
+    [{ title: "FROM" }, ...titles, ...counted, ...(hasSteps ? ofSteps : [])],
     sorted.map(({ row }) => row),
   );
 }
@@ -72,13 +79,19 @@ function nothing(from: Date, to: Date): string {
   return `nothing was counted between ${formatInstant(from)} and ${formatInstant(to)}`;
 }
 
-function cells({ enqueued, attempts, outcomes, wait, run, total }: MetricCounts): readonly string[] {
+function cells(
+  { enqueued, attempts, outcomes, wait, run, total, steps }: MetricCounts,
+  hasSteps: boolean,
+): readonly string[] {
+  const stepCells =
+    steps === null ? ["", "", ""] : [`${steps.completed}`, `${steps.failed}`, time(steps.run, "p95Ms")];
   const { completed = 0, failed = 0, "retry-scheduled": retried = 0 } = outcomes;
   return [
     ...[enqueued, completed, retried, failed, attempts - completed - failed - retried].map(String),
     ...[time(wait, "p50Ms"), time(wait, "p95Ms"), time(wait, "p99Ms")],
     ...[time(run, "p50Ms"), time(run, "p95Ms"), time(run, "p99Ms"), time(run, "maxMs")],
     time(total, "p95Ms"),
+    ...(hasSteps ? stepCells : []),
   ];
 }
 

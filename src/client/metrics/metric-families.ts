@@ -67,6 +67,25 @@ export function metricFamilies({
       samples: bySeries(({ total }) => total),
     },
     {
+      name: "millrace_steps_total",
+      help: "Steps of durable runs whose code has ended, each try of it, by outcome.",
+      type: "counter",
+      samples: all.flatMap((series) =>
+        (["completed", "failed"] as const).flatMap((outcome) => {
+          const value = series.steps?.[outcome] ?? 0;
+          return value === 0 ? [] : [{ labels: { ...titleOf(series), outcome }, value }];
+        }),
+      ),
+    },
+    {
+      name: "millrace_step_run_seconds",
+      help: "How long the code of steps of durable runs ran, per try.",
+      type: "histogram",
+      samples: all.flatMap((series) =>
+        series.steps === null ? [] : [{ labels: titleOf(series), value: series.steps.run }],
+      ),
+    },
+    {
       name: "millrace_queue_jobs",
       help: "Jobs by state, finished ones that are kept included.",
       type: "gauge",

@@ -59,6 +59,14 @@ export interface MetricCounts {
   readonly run: Times | null;
   /** From the submit of a job to its end, over all its attempts; of jobs that have ended. */
   readonly total: Times | null;
+  /** Of durable runs: the code of steps that ended here, each try of it; null if there was none. */
+  readonly steps: StepMetrics | null;
+}
+
+export interface StepMetrics {
+  readonly completed: number;
+  readonly failed: number;
+  readonly run: Times | null;
 }
 
 export interface MetricPoint extends MetricCounts {
@@ -194,7 +202,7 @@ function sumOf(all: readonly Series[]): Series {
   return sum;
 }
 
-function countsOf({ enqueued, outcomes, wait, run, total }: Series): MetricCounts {
+function countsOf({ enqueued, outcomes, wait, run, total, steps }: Series): MetricCounts {
   const occurred = attemptOutcomes.flatMap((outcome, place) => {
     const count = outcomes[place] as number;
     return count === 0 ? [] : [[outcome, count] as const];
@@ -206,6 +214,8 @@ function countsOf({ enqueued, outcomes, wait, run, total }: Series): MetricCount
     wait: timesOf(wait),
     run: timesOf(run),
     total: timesOf(total),
+    steps:
+      steps === null ? null : { completed: steps.completed, failed: steps.failed, run: timesOf(steps.run) },
   };
 }
 

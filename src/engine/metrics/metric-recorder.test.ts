@@ -1,5 +1,6 @@
 // What a process counts is written as parts, which anybody can read, and nothing is written by who counted nothing.
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { VirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
@@ -168,5 +169,35 @@ test("a usual minute of a process takes a few kilobytes", async () => {
     v.store.readDocs({ kind: metricKind, prefix: partPrefix, after: null, max: 9 }),
   );
   expect(docs.reduce((sum, { body }) => sum + body.length, 0)).toBeLessThan(3000);
+  await v.close();
+});
+
+test("steps of durable runs are counted once, and a suspend is an end of an attempt but none of its job", async () => {
+  const order = job("order", { queue: "orders", signals: { go: z.string() }, durable: { version: 1 } });
+  const v = await openVirtualMill();
+  const work = handler(order, async ({ step }) => {
+    await step.run("reserve", () => new Promise<void>((resolve) => v.platform.setTimer(70, resolve)));
+    const { value } = await step.waitFor("go");
+    return step.run("charge", ({ attempt }) => {
+      if (attempt === 1) throw new Error("no");
+      return value;
+    });
+  });
+  await v.run(v.mill.work([work]));
+  const handle = await v.run(v.mill.enqueue(order, null));
+  await v.advance(5000);
+  await v.run(v.mill.signal(order, handle.id, "go", "now"));
+  await v.run(handle.result());
+  const { all } = await v.run(v.mill.metrics.read());
+  expect(all).toMatchObject({
+    outcomes: { completed: 1, suspended: 1 },
+    total: { count: 1 },
+    steps: { completed: 2, failed: 1, run: { count: 3, maxMs: 70 } },
+  });
+  await v.advance(120_000);
+  const text = await v.run(v.mill.metrics.prometheus());
+  expect(text).toContain('millrace_steps_total{queue="orders",name="order",outcome="completed"} 2');
+  expect(text).toContain('millrace_steps_total{queue="orders",name="order",outcome="failed"} 1');
+  expect(text).toContain('millrace_step_run_seconds_count{queue="orders",name="order"} 3');
   await v.close();
 });

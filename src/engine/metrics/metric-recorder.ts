@@ -10,7 +10,8 @@
  * calls to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { attemptOutcomes, MetricTable } from "../../model/metrics/metric-table.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import { attemptOutcomes, MetricTable, StepCounts } from "../../model/metrics/metric-table.ts";
 import type { PackedTable, Series } from "../../model/metrics/metric-table.ts";
 import { isHiddenQueue } from "../../model/routing/hidden-queue.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
@@ -88,16 +89,28 @@ export class MetricRecorder {
       this.#begin();
     }
     const { title, settled } = attempt;
-    if (this.#last?.title !== title) this.#last = { title, series: this.#table.of(title.queue, title.name) };
-    const { series } = this.#last;
+    const series = this.#seriesOf(title);
     const as = endedAs(attempt);
     const place = as === "completed" ? completedPlace : places.get(as);
     if (place !== undefined) (series.outcomes[place] as number) += 1;
     series.wait.add(attempt.waitedUs);
     series.run.add(attempt.ranUs);
-    if (settled !== null && settled.to !== "scheduled" && settled.to !== "ready")
-      series.total.add(attempt.totalUs);
+    if (settled !== null && isTerminal(settled.to)) series.total.add(attempt.totalUs);
   };
+
+  /** The code of a step of a durable run has ended. */
+  stepEnded(title: ObservedAttempt["title"], ranUs: number, isFailed: boolean): void {
+    if (this.#since === null) this.#begin();
+    const steps = (this.#seriesOf(title).steps ??= new StepCounts());
+    if (isFailed) steps.failed += 1;
+    else steps.completed += 1;
+    steps.run.add(ranUs);
+  }
+
+  #seriesOf(title: ObservedAttempt["title"]): Series {
+    if (this.#last?.title !== title) this.#last = { title, series: this.#table.of(title.queue, title.name) };
+    return this.#last.series;
+  }
 
   submitted({ queue, name }: Pick<NewJob, "queue" | "name">, count: number): void {
     if (isHiddenQueue(queue)) return;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { branchPrefix, CallScope, itemPrefix, waitKey } from "./call-key.ts";
+import { branchPrefix, CallScope, itemPrefix, nameOfCall, waitKey } from "./call-key.ts";
 
 describe("a scope", () => {
   test("counts the calls of each name, whatever their kind", () => {
@@ -51,6 +51,14 @@ function keyOf({
   for (let at = 1; at < count; at++) scope.nextKey(kind, name);
   return scope.nextKey(kind, name);
 }
+
+test("a key says the name that the handler gave, wherever the call was made", () => {
+  fc.assert(
+    fc.property(place, (one) => {
+      expect(nameOfCall(keyOf(one))).toBe(one.name);
+    }),
+  );
+});
 
 test("two calls that differ in place, name or count never have one key, whatever characters their names have", () => {
   const hostile = fc.constantFrom("a", "a#1", "a#1.b/c", "a[b]/", "?a", "%23", "#", "", "]/x#1");

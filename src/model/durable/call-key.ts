@@ -36,6 +36,16 @@ export class CallScope {
   }
 }
 
+/** The name that the handler gave to a call, by its key. */
+export function nameOfCall(key: string): string {
+  const own = key.slice(key.lastIndexOf("/") + 1).replace(/^\?/, "");
+  return own
+    .slice(0, own.lastIndexOf("#"))
+    .replaceAll(/%([0-9a-f]{2})/g, (_escaped, code: string) =>
+      String.fromCharCode(Number.parseInt(code, 16)),
+    );
+}
+
 /** What the keys of one branch of a race begin with. */
 export function branchPrefix(raceKey: string, branch: string): string {
   return `${raceKey}.${escapeName(branch)}/`;

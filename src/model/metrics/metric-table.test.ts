@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MetricTable, otherSeries, seriesMax } from "./metric-table.ts";
+import { MetricTable, otherSeries, seriesMax, StepCounts } from "./metric-table.ts";
 import { MetricTotals } from "./metric-totals.ts";
 
 const titles = (table: MetricTable): string[] =>
@@ -74,4 +74,27 @@ test("totals that were packed and unpacked go on as before", () => {
   expect(series?.run).toMatchObject({ count: 5, sumUs: 9000 });
   // Values of 1, 2, 3, 1 and 2 ms under the bounds of 1 ms, 2.5 ms and 5 ms.
   expect(series?.run.upTo.slice(0, 3)).toEqual([2, 4, 5]);
+});
+
+test("counts of steps are kept in tables and totals, beside series without steps and those of an earlier version", () => {
+  const table = tableOf("mail", "send", 2);
+  const { steps: none } = table.of("mail", "send");
+  expect(none).toBeNull();
+  const earlier = table.pack();
+  const steps = (table.of("mail", "order").steps = new StepCounts());
+  steps.completed = 3;
+  steps.failed = 1;
+  for (let each = 0; each < 4; each++) steps.run.add(5000);
+  const merged = new MetricTable();
+  for (const packed of [earlier, table.pack(), table.pack()]) merged.absorb(packed);
+  expect(merged.of("mail", "send")).toMatchObject({ enqueued: 6, steps: null });
+  expect(merged.of("mail", "order").steps).toMatchObject({ completed: 6, failed: 2, run: { count: 8 } });
+  const totals = new MetricTotals();
+  totals.absorb(merged);
+  totals.absorb(table);
+  const again = [...MetricTotals.unpack(totals.pack()).series];
+  expect(again).toMatchObject([
+    { name: "send", steps: null },
+    { name: "order", steps: { completed: 9, failed: 3, run: { count: 12, sumUs: 60_000 } } },
+  ]);
 });

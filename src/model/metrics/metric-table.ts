@@ -7,6 +7,7 @@
  */
 import type { EventKind } from "../events/event-kind.ts";
 import { packNumbers, unpackNumbers } from "../packed-numbers.ts";
+import type { PackedNumbers } from "../packed-numbers.ts";
 import { Sketch } from "./sketch.ts";
 
 /** How an attempt can end. New outcomes are added at the end, because stored tables use the index. */
@@ -20,6 +21,7 @@ export const attemptOutcomes = [
   "throttled",
   "handed-back",
   "lost",
+  "suspended",
 ] as const satisfies readonly (EventKind | "lost")[];
 export type CountedOutcome = (typeof attemptOutcomes)[number];
 
@@ -27,6 +29,20 @@ export type CountedOutcome = (typeof attemptOutcomes)[number];
 export const otherSeries = "(other)";
 /** The maximum number of series of a table. */
 export const seriesMax = 300;
+
+/** The code of steps of durable runs, by how it ended. A step that is replayed calls no code. */
+export class StepCounts {
+  completed = 0;
+  /** Each try that failed. */
+  failed = 0;
+  readonly run = new Sketch();
+
+  merge({ completed, failed, run }: StepCounts): void {
+    this.completed += completed;
+    this.failed += failed;
+    this.run.merge(run);
+  }
+}
 
 export class Series {
   readonly queue: string;
@@ -39,6 +55,8 @@ export class Series {
   readonly run = new Sketch();
   /** From the submit of the job to its end, over all attempts; only of jobs that have ended. */
   readonly total = new Sketch();
+  /** Of durable runs; null if no step's code has ended. */
+  steps: StepCounts | null = null;
 
   constructor(queue: string, name: string) {
     this.queue = queue;
@@ -55,15 +73,21 @@ export class Series {
     this.wait.merge(other.wait);
     this.run.merge(other.run);
     this.total.merge(other.total);
+    if (other.steps !== null) (this.steps ??= new StepCounts()).merge(other.steps);
   }
 
   numbers(): readonly number[] {
-    const { enqueued, outcomes, wait, run, total } = this;
-    return [enqueued, outcomes.length, ...outcomes, ...wait.numbers(), ...run.numbers(), ...total.numbers()];
+    const { enqueued, outcomes, wait, run, total, steps } = this;
+    const ofSteps = steps === null ? [] : [steps.completed, steps.failed, ...steps.run.numbers()];
+    const times = [...wait.numbers(), ...run.numbers(), ...total.numbers()];
+    return [enqueued, outcomes.length, ...outcomes, ...times, ...ofSteps];
   }
 
-  /** Adds a packed series. A later version may count more outcomes; they are skipped. */
-  absorb(next: () => number): void {
+  /**
+   * Adds a packed series. A later version may count more outcomes; they are skipped. The numbers of steps are there
+   * only if there were any, and an earlier version skips them.
+   */
+  absorb(next: PackedNumbers): void {
     this.enqueued += next();
     const length = next();
     for (let place = 0; place < length; place++) {
@@ -73,6 +97,11 @@ export class Series {
     this.wait.absorb(next);
     this.run.absorb(next);
     this.total.absorb(next);
+    if (next.isAtEnd()) return;
+    const steps = (this.steps ??= new StepCounts());
+    steps.completed += next();
+    steps.failed += next();
+    steps.run.absorb(next);
   }
 }
 

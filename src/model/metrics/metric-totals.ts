@@ -44,6 +44,14 @@ export interface TotalSeries {
   readonly wait: Histogram;
   readonly run: Histogram;
   readonly total: Histogram;
+  /** Of durable runs; null if no step's code has ended. */
+  steps: TotalSteps | null;
+}
+
+export interface TotalSteps {
+  completed: number;
+  failed: number;
+  readonly run: Histogram;
 }
 
 export interface TotalCalls {
@@ -57,6 +65,10 @@ export interface PackedTotals {
   readonly calls: readonly (readonly [operation: string, numbers: string])[];
 }
 
+function noSteps(): TotalSteps {
+  return { completed: 0, failed: 0, run: new Histogram() };
+}
+
 export class MetricTotals {
   /** A table with empty sketches, which says to which series a name belongs: so totals are bounded as a table is. */
   readonly #places = new MetricTable();
@@ -68,7 +80,7 @@ export class MetricTotals {
   }
 
   absorb(table: MetricTable): void {
-    for (const { queue, name, enqueued, outcomes, wait, run, total } of table.series()) {
+    for (const { queue, name, enqueued, outcomes, wait, run, total, steps } of table.series()) {
       const into = this.#of(queue, name);
       into.enqueued += enqueued;
       for (const [place, outcome] of attemptOutcomes.entries())
@@ -76,6 +88,11 @@ export class MetricTotals {
       into.wait.absorb(wait);
       into.run.absorb(run);
       into.total.absorb(total);
+      if (steps === null) continue;
+      const ofSteps = (into.steps ??= noSteps());
+      ofSteps.completed += steps.completed;
+      ofSteps.failed += steps.failed;
+      ofSteps.run.absorb(steps.run);
     }
     for (const { operation, failed, took } of table.calls()) {
       const into = this.#callsOf(operation);
@@ -87,10 +104,12 @@ export class MetricTotals {
   pack(): PackedTotals {
     return {
       version: 1,
-      series: [...this.series].map(({ queue, name, enqueued, outcomes, wait, run, total }) => {
+      series: [...this.series].map(({ queue, name, enqueued, outcomes, wait, run, total, steps }) => {
         const counts = attemptOutcomes.map((outcome) => outcomes.get(outcome) ?? 0);
         const times = [wait, run, total].flatMap((histogram) => histogram.numbers());
-        return [queue, name, packNumbers([enqueued, counts.length, ...counts, ...times])];
+        // At the end, and only if there were any: an earlier version skips them.
+        const ofSteps = steps === null ? [] : [steps.completed, steps.failed, ...steps.run.numbers()];
+        return [queue, name, packNumbers([enqueued, counts.length, ...counts, ...times, ...ofSteps])];
       }),
       calls: [...this.calls].map(([operation, { failed, took }]) => [
         operation,
@@ -114,6 +133,11 @@ export class MetricTotals {
         if (outcome !== undefined) into.outcomes.set(outcome, count);
       }
       for (const histogram of [into.wait, into.run, into.total]) histogram.read(next);
+      if (next.isAtEnd()) continue;
+      const steps = (into.steps = noSteps());
+      steps.completed = next();
+      steps.failed = next();
+      steps.run.read(next);
     }
     for (const [operation, numbers] of calls) {
       const next = unpackNumbers(numbers);
@@ -129,7 +153,8 @@ export class MetricTotals {
     let series = this.#series.get(place);
     if (series === undefined) {
       const times = { wait: new Histogram(), run: new Histogram(), total: new Histogram() };
-      series = { queue: place.queue, name: place.name, enqueued: 0, outcomes: new Map(), ...times };
+      const counts = { enqueued: 0, outcomes: new Map(), steps: null };
+      series = { queue: place.queue, name: place.name, ...counts, ...times };
       this.#series.set(place, series);
     }
     return series;

@@ -54,6 +54,8 @@ import { endByError, endByReturn, endByThrow, endedOf, handedBack } from "../set
 import type { AttemptEnd, AttemptEndNeeds } from "../settle/attempt-end.ts";
 import { RunContext } from "./durable-context.ts";
 import type { LiveCall } from "./live-call.ts";
+import { observeRun } from "./observe-run.ts";
+import type { ObserveNeeds } from "./observe-run.ts";
 import { createRunCodec } from "./run-codec.ts";
 import { RunExecution } from "./run-execution.ts";
 import type { RunEnd } from "./run-execution.ts";
@@ -63,6 +65,7 @@ import { emptyPage, StoreJournal } from "./store-journal.ts";
 
 export type DurableStayNeeds = JobContextNeeds &
   AttemptEndNeeds &
+  ObserveNeeds &
   Needs<"journals" | "settles" | "planner" | "backoffs" | "strideMs">;
 
 /** A run stays for a wait that is over so soon, because a claim costs more. */
@@ -171,11 +174,13 @@ export class DurableStay implements Stay {
     const { signals, durable } = definition as JobDefinition & DurablePart;
     const codec = createRunCodec(needs, signals);
     const backoffs = modelSources(needs, job.claimedAt, attempt.owner);
+    const observer = observeRun(needs, attempt);
     const execution = new RunExecution(
       this.#journal,
       new JournalCursor<LiveCall>(job.createdAt),
       {
         ...{ platform, codec, version, lingerMs, unaskedMs, idleMs: durable.idleMs },
+        ...(observer === undefined ? {} : { observer }),
         judge: (error) => this.#judge(error),
         undoDelayMs: (undoAttempt, error) =>
           stepRetryDelayMs(defaultStepRetry, undoAttempt, describeError(error), backoffs),

@@ -79,6 +79,16 @@ export interface RunSettings {
   /** What becomes of a run whose handler threw. */
   readonly judge: (error: unknown) => "retry" | Ending;
   readonly undoDelayMs: (attempt: number, error: unknown) => number | null;
+  /** Observes the run; left out for nobody. */
+  readonly observer?: RunObserver;
+}
+
+/** Sees what the run does in this life, and nothing of what is replayed. */
+export interface RunObserver {
+  /** Calls the code of a step. */
+  step<Value>(call: LiveCall, attempt: number, work: () => Promise<Value>): Promise<Value>;
+  /** An entry is about to be appended. */
+  recorded(body: EntryBody): void;
 }
 
 const repeatMs = 100;
@@ -468,6 +478,7 @@ export class RunExecution {
   // decisions ---------------------------------------------------------------------------------------------------------
 
   protected record(body: EntryBody): void {
+    this.settings.observer?.recorded(body);
     this.pending.push({ key: ownKey(body, "call" in body ? this.cursor.lifeOf(body.call) : 0), body });
   }
 
@@ -631,7 +642,11 @@ export class RunExecution {
     const { key, kind: as } = call;
     let body: EntryBody;
     try {
-      const value = await work(attempt, signal);
+      const { observer } = this.settings;
+      const value =
+        observer === undefined
+          ? await work(attempt, signal)
+          : await observer.step(call, attempt, () => work(attempt, signal));
       body = this.#resultOf(call, value);
     } catch (error) {
       const text = codec.encodeError(error);

@@ -38,6 +38,7 @@ export type AttemptRunnerNeeds = Needs<
   | "strideMs"
   | "backoffs"
   | "telemetry"
+  | "metrics"
   | "records"
   | "journals"
   | "settles"
