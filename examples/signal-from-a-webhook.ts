@@ -1,7 +1,9 @@
 // A payment provider calls a webhook, more than once and sometimes before the run waits. The id of its event is the key
 // of the signal, so it counts once.
 import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
 import { handler, job, Millrace } from "millrace";
 import { z } from "zod";
 
@@ -19,11 +21,12 @@ await mill.work([
   }),
 ]);
 
-const server = createServer(async (request, response) => {
-  const { event, run, ref } = (await new Response(request as never).json()) as Record<string, string>;
-  const answer = await mill.signal(run as string, "paid", { ref }, { key: event as string });
+async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { event, run, ref } = (await json(request)) as { event: string; run: string; ref: string };
+  const answer = await mill.signal(run, "paid", { ref }, { key: event });
   response.end(answer.kind);
-});
+}
+const server = createServer((request, response) => void receive(request, response));
 await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 
 const run = await mill.enqueue(checkout, { cart: "c1" });

@@ -99,13 +99,13 @@ export interface BenchRuns {
   /** The same alone. @returns the time of each step. */
   timedSteps(count: number): Promise<readonly number[]>;
   /** @returns the time from a signal until the handler of a suspended run goes on. */
-  signalDelay?(): Promise<number>;
+  readonly signalDelay?: () => Promise<number>;
   /** @returns the time of a run that invokes one job, from its enqueue until its result. */
-  invokeTime?(): Promise<number>;
+  readonly invokeTime?: () => Promise<number>;
   /** So many runs wait for so many signals, one after the other. @returns resumes per second. */
-  resumes?(count: number, rounds: number): Promise<number>;
+  readonly resumes?: (count: number, rounds: number) => Promise<number>;
   /** @returns the time of the replay of so many recorded steps. */
-  replay?(steps: number): Promise<number>;
+  readonly replay?: (steps: number) => Promise<number>;
   close(): Promise<void>;
 }
 
