@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import { checkHistory } from "../history/checks/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
+import { hangMs } from "../support/hang-ms.ts";
 import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastPartitionSeeds } from "./seeds.ts";
 
@@ -20,7 +21,9 @@ test.each(isSeedChosen ? [] : pastPartitionSeeds)(
   },
 );
 
-test(`seeds ${from} to ${to} keep every invariant on three partitions`, { timeout: 600_000 }, async () => {
+const timeout = (to - from + 1) * hangMs;
+
+test(`seeds ${from} to ${to} keep every invariant on three partitions`, { timeout }, async () => {
   const failures: string[] = [];
   for (let seed = from; seed <= to; seed++) {
     const { failure } = await runSeed(seed, { partitions }, judge);

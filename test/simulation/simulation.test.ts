@@ -5,6 +5,7 @@
  */
 import { expect, test } from "vitest";
 import { checkHistory } from "../history/checks/check-history.ts";
+import { hangMs } from "../support/hang-ms.ts";
 import { knownBugs } from "./known-bugs.ts";
 import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastSeeds } from "./seeds.ts";
@@ -48,7 +49,7 @@ test.each(unlessChosen([3, 5, 8]))(
 /** One test, because what must happen sometimes is counted over all of them. */
 test(
   `seeds ${firstSeed} to ${lastSeed} keep every invariant, and what must happen sometimes has happened`,
-  { timeout: testMs },
+  { timeout: (lastSeed - firstSeed + 1) * hangMs },
   async () => {
     const counts = new Map<Sometimes, number>();
     const failures: string[] = [];
