@@ -1,7 +1,8 @@
 /**
  * `millrace doctor`: checks a store as a whole: its settings and clock, then a full walk of the index audit (timers,
  * keys, tags, logs, state counts against the records), then jobs whose clock rang long ago and was not answered, the
- * server that the store lives on, and the workers. Every finding says what to do.
+ * server that the store lives on, the workers, and durable runs that none of them can go on with. Every finding says
+ * what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantinedItems, readUnreadableItems } from "../../client/workers/quarantined.ts";
@@ -23,6 +24,7 @@ import { escapeText } from "../output/escape.ts";
 import { examineServer } from "./examine-server.ts";
 import type { Finding } from "./finding.ts";
 import { fleetFindings } from "./fleet-findings.ts";
+import { runFindings } from "./run-findings.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { existingStoreUrl } from "../store/open-store.ts";
 import { packageVersion } from "../package-version.ts";
@@ -70,6 +72,7 @@ export const doctor = command({
         ...(await overdueFindings(store, described.now)),
         ...(await unlessMissing(store, () => quarantineFindings(store), [])),
         ...(await unlessMissing(store, () => fleetFindings(store, described.now), [])),
+        ...(await unlessMissing(store, () => runFindings(store), [])),
       ];
       const { kind, durability, acknowledged, schemaVersion, epoch, partitions, capabilities } = described;
       const report = {
