@@ -36,6 +36,7 @@ export interface ChaosOptions {
 
 /** Longer than the lease where processes are killed. */
 const longMs = 1500;
+const triesMax = 5;
 const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
 const store = recordStore(await openStore(nodePlatform, options.url, options.store));
@@ -99,15 +100,23 @@ async function runProducer(): Promise<void> {
       hasFollow: random.chance(0.3),
     };
     const id = `job-${number}`;
-    await saying("enqueue", [JSON.stringify(input)], async () => {
+    const delayed = random.chance(0.2) ? { delay: 100 } : {};
+    const enqueue = async (): Promise<string[]> => {
       const { kills } = input as ChaosInput;
       const handle = await mill.enqueue(work, input, {
         id,
-        ...(random.chance(0.2) ? { delay: 100 } : {}),
+        ...delayed,
         ...(kills === undefined ? {} : { retry: { attempts: kills } }),
       });
       return [handle.id];
-    }).catch(() => undefined);
+    };
+    const enqueued = (): Promise<boolean> =>
+      saying("enqueue", [JSON.stringify(input)], enqueue).then(
+        () => true,
+        () => false,
+      );
+    // On a busy machine an enqueue may be given up: the same id is enqueued again.
+    for (let tries = 0; tries < triesMax && !(await enqueued()); tries++) await sleep(options.everyMs);
     await sleep(options.everyMs);
   }
   if (options.role === "producer") await mill.close();

@@ -53,7 +53,7 @@ describe.each(urls)("on %s", (_store, place) => {
       span.end();
     });
     const all = (): TracedLine[] => [...spans.map(lineOf), ...orders!.lines, ...shipping!.lines];
-    /** From the last span to its root; shorter while a span of it has not ended. An attempt may have been made twice. */
+    /** From the last span to its root, of which some may not have ended. An attempt may have been made twice. */
     const chain = (): readonly TracedLine[] => {
       const found: TracedLine[] = [];
       const bySpan = new Map(all().map((line) => [line.spanId, line]));
