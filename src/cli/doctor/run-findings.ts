@@ -1,6 +1,7 @@
 /**
  * What doctor says of durable runs that workers handed back because they lack the version of the handler that the runs
- * began with. Registrations name no versions, so it is read from the attempt logs of runs that wait to be claimed again.
+ * began with. Registrations name no versions, so it is read from the attempt logs of runs that wait to be claimed
+ * again.
  */
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { HandBackNote } from "../../model/job/attempt-log.ts";
