@@ -1,6 +1,6 @@
 /**
- * A world for one flow and one crash: a process submits it and works on it, and dies before or behind one of its calls
- * to the store. Whatever it waited for never comes. Then another process, which knows nothing, works on until
+ * A world for one scenario and one crash: a process begins it and works on it, and dies before or behind one of its
+ * calls to the store. Whatever it waited for never comes. Then another process, which knows nothing, works on until
  * everything has ended. The calls of an undisturbed life are counted first, so that a test can let the process die at
  * each of them.
  */
@@ -11,29 +11,41 @@ import { createServices } from "../../src/engine/services.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
 import type { SubmitFlowOptions } from "../../src/client/flows/flows.ts";
 import { flowQueue } from "../../src/model/flow/flow-meta.ts";
+import { roundOf } from "../../src/model/durable/durable-marks.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";
-import type { FeedRecord, JobRecord } from "../../src/store/records.ts";
+import type { Entry, FeedRecord, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Handler } from "../../src/worker/handler.ts";
-import { findAll, readAllDocs, readWholeFeed } from "../support/walk.ts";
+import { findAll, readAllDocs, readWholeFeed, readWholeJournal } from "../support/walk.ts";
 import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
 import type { RealStore } from "./open-network.ts";
 import { drawPlan } from "./plan.ts";
 import { SimProcess } from "./actors/sim-process.ts";
 
-export interface Scenario {
+interface AnyScenario {
   readonly name: string;
+  /** Called for each process. @param effect notes what the living process does outside of the store. */
+  readonly handlers: (process: SimProcess, effect: (what: string) => void) => readonly Handler[];
+}
+
+export interface FlowScenario extends AnyScenario {
   readonly flow: () => Flow;
   readonly options?: SubmitFlowOptions;
-  readonly handlers: (process: SimProcess) => readonly Handler[];
   /** What an operator does behind the submit; nobody does it again after the crash. */
   readonly acts?: (mill: Millrace, run: FlowRun, process: SimProcess) => Promise<unknown>;
   /** Whether nothing is left of the flow in the end. */
   readonly isPruned?: boolean;
 }
+
+export interface RunScenario extends AnyScenario {
+  /** What clients do. After the crash they do it again from the start, as with all that has ids and keys. */
+  readonly operates: (mill: Millrace, process: SimProcess) => Promise<unknown>;
+}
+
+export type Scenario = FlowScenario | RunScenario;
 
 export interface CrashPoint {
   readonly call: number;
@@ -49,8 +61,37 @@ export interface WorldOptions {
 export interface Life {
   /** How many calls the first process made until everything had ended. */
   readonly calls: number;
+  /** Those of the first process's calls that changed something, by their numbers. */
+  readonly commits: readonly number[];
   readonly jobs: readonly JobRecord[];
   readonly feed: readonly FeedRecord[];
+  /** Of each durable run that has one. */
+  readonly journals: readonly Journal[];
+  /** What handlers did outside of the store, in order. */
+  readonly effects: readonly Effect[];
+  /** The journals at the time at which the second process began. */
+  readonly atCrash: readonly Journal[];
+}
+
+export interface Journal {
+  readonly id: string;
+  readonly round: number;
+  readonly entries: readonly Entry[];
+}
+
+interface Effect {
+  readonly by: string;
+  readonly what: string;
+}
+
+const commitKinds: ReadonlySet<string> = new Set<keyof Store>([
+  ...(["submit", "claim", "settleIfLeased", "recordIfLeased", "changeIf", "promoteDue", "putDocs"] as const),
+]);
+
+/** A claim or a promotion without a job. */
+function foundNothing(answer: unknown): boolean {
+  const { jobs, count } = answer as { readonly jobs?: readonly unknown[]; readonly count?: number };
+  return jobs?.length === 0 || count === 0;
 }
 
 const patienceUs = 30 * 60_000_000;
@@ -68,7 +109,9 @@ export async function liveThrough(
   const clock = { offsetMs: 0 };
   const opened = await openNetwork({ plan: drawPlan(0), time, random, clock, realStore });
   const network: Network = { ...opened, store: bend(opened.store) };
-  const first = new CrashingProcess("first", network, crash);
+  const effects: Effect[] = [];
+  let atCrash: readonly Journal[] = [];
+  const first = new CrashingProcess("first", network, crash, effects);
   let second: CrashingProcess | null = null;
   try {
     void first.live(scenario, true);
@@ -78,13 +121,14 @@ export async function liveThrough(
       await time.advance(Math.max(0, nextUs - time.elapsedUs));
       const { isDone } = second ?? first;
       if (isDone && (first.isAlive || second !== null) && (await isOver(scenario, network.store)))
-        return await lookBack(network, first.calls);
+        return { ...(await lookBack(network, first)), effects, atCrash };
       if (first.isAlive || second !== null) continue;
-      second = new CrashingProcess("second", network, null);
+      second = new CrashingProcess("second", network, null, effects);
       const stateCounts = await network.store.countJobs();
+      atCrash = await readJournals(network.store, await findAll(network.store));
       void second.live(
         scenario,
-        !stateCounts.some(({ queue }) => queue === flowQueue) && scenario.isPruned !== true,
+        !stateCounts.some(({ queue }) => queue === flowQueue) && !isPruned(scenario),
       );
     }
     const left = (await findAll(network.store)).filter(({ state }) => !isTerminal(state));
@@ -97,17 +141,42 @@ export async function liveThrough(
   }
 }
 
-async function isOver({ isPruned = false }: Scenario, store: Store): Promise<boolean> {
+function isPruned(scenario: Scenario): boolean {
+  return "flow" in scenario && scenario.isPruned === true;
+}
+
+async function isOver(scenario: Scenario, store: Store): Promise<boolean> {
   const stateCounts = (await store.countJobs()).filter(({ count }) => count > 0);
-  if (isPruned ? stateCounts.length > 0 : !stateCounts.every(({ state }) => isTerminal(state))) return false;
+  if (isPruned(scenario) ? stateCounts.length > 0 : !stateCounts.every(({ state }) => isTerminal(state)))
+    return false;
   for (const kind of docKinds) if ((await readAllDocs(store, kind, "")).length > 0) return false;
   return true;
 }
 
-async function lookBack({ store, miscounts }: Network, calls: number): Promise<Life> {
+async function lookBack(
+  { store, miscounts }: Network,
+  { calls, commits }: CrashingProcess,
+): Promise<Omit<Life, "effects" | "atCrash">> {
   const [wrong] = await miscounts();
   if (wrong !== undefined) throw new Error(`behind some commit ${wrong}`);
-  return { calls, jobs: await findAll(store), feed: await readWholeFeed(store) };
+  const jobs = await findAll(store);
+  return {
+    calls,
+    commits,
+    jobs,
+    feed: await readWholeFeed(store),
+    journals: await readJournals(store, jobs),
+  };
+}
+
+async function readJournals(store: Store, jobs: readonly JobRecord[]): Promise<readonly Journal[]> {
+  const journals: Journal[] = [];
+  for (const { id, durable } of jobs) {
+    if (durable === 0) continue;
+    const read = await readWholeJournal(store, { id, after: 0, max: 1000 });
+    if (read.kind === "ok") journals.push({ id, round: roundOf(read.durable), entries: read.entries });
+  }
+  return journals;
 }
 
 class CrashingProcess {
@@ -115,11 +184,14 @@ class CrashingProcess {
   readonly #mill: Millrace;
   readonly #network: Network;
   readonly #crash: CrashPoint | null;
+  readonly #effects: Effect[];
   calls = 0;
+  readonly commits: number[] = [];
   /** Behind the submit, and what an operator did. */
   isDone = false;
 
-  constructor(name: string, network: Network, crash: CrashPoint | null) {
+  constructor(name: string, network: Network, crash: CrashPoint | null, effects: Effect[]) {
+    this.#effects = effects;
     this.#network = network;
     this.#crash = crash;
     const random = createSeededRandom(1).fork(name);
@@ -137,9 +209,14 @@ class CrashingProcess {
     return this.process.isAlive;
   }
 
-  async live({ flow, options = {}, handlers, acts }: Scenario, submits: boolean): Promise<void> {
-    await this.#mill.work(handlers(this.process), { concurrency: 50, lease: 5000 });
-    if (submits) {
+  async live(scenario: Scenario, submits: boolean): Promise<void> {
+    const effect = (what: string): void => {
+      if (this.isAlive) this.#effects.push({ by: this.process.name, what });
+    };
+    await this.#mill.work(scenario.handlers(this.process, effect), { concurrency: 50, lease: 5000 });
+    if ("operates" in scenario) await scenario.operates(this.#mill, this.process);
+    else if (submits) {
+      const { flow, options = {}, acts } = scenario;
       const run = await this.#mill.submit(flow(), options);
       await acts?.(this.#mill, run, this.process);
     }
@@ -151,7 +228,7 @@ class CrashingProcess {
     const calls = Object.entries(store).map(([kind, operation]: [string, unknown]) => [
       kind,
       typeof operation === "function"
-        ? (request: unknown) => this.#call(() => operation(request) as Promise<unknown>)
+        ? (request: unknown) => this.#call(kind, () => operation(request) as Promise<unknown>)
         : operation,
     ]);
     return {
@@ -162,15 +239,18 @@ class CrashingProcess {
     };
   }
 
-  #call(invoke: () => Promise<unknown>): Promise<unknown> {
+  #call(kind: string, invoke: () => Promise<unknown>): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.process.deliver(latencyUs, () => {
-        this.calls += 1;
-        const isPoint = this.calls === this.#crash?.call;
+        const number = ++this.calls;
+        const isPoint = number === this.#crash?.call;
         if (isPoint) this.process.kill();
         if (isPoint && this.#crash?.when === "before") return;
         invoke().then(
-          (answer) => void this.process.deliver(latencyUs, () => resolve(answer)),
+          (answer) => {
+            if (commitKinds.has(kind) && !foundNothing(answer)) this.commits.push(number);
+            void this.process.deliver(latencyUs, () => resolve(answer));
+          },
           (error: unknown) => void this.process.deliver(latencyUs, () => reject(error as Error)),
         );
       });

@@ -22,12 +22,16 @@ export function describeFlowCrashes({ title, open, crashes }: CrashSubject): voi
       async (_, scenario) => {
         const undisturbed = await liveThrough(scenario, null, { realStore });
         expectRight(scenario, null, undisturbed);
-        for (const crash of pointsOf(undisturbed.calls, crashes))
+        for (const crash of pointsOf(numbersTo(undisturbed.calls), crashes))
           expectRight(scenario, crash, await liveThrough(scenario, crash, { realStore }));
       },
       600_000,
     );
   });
+}
+
+function numbersTo(calls: number): readonly number[] {
+  return Array.from({ length: calls }, (_, at) => at + 1);
 }
 
 /** A flow that waits for its retention makes many calls that are all alike. */
@@ -41,19 +45,24 @@ const { MILLRACE_CRASHES: asked } = process.env;
 /**
  * What a process leaves that dies behind a call, it leaves too where it dies before its next one, but for calls that
  * are both on their way: so by default it dies behind each call, and before the first.
+ *
+ * @param numbers of the calls at which it dies
  */
-function pointsOf(calls: number, given: number | undefined): readonly CrashPoint[] {
-  const numbers = Array.from({ length: calls }, (_, at) => at + 1);
-  const both = numbers.flatMap((call): CrashPoint[] => [
-    { call, when: "before" },
-    { call, when: "behind" },
-  ]);
+export function pointsOf(numbers: readonly number[], given: number | undefined): readonly CrashPoint[] {
+  const both = bothSidesOf(numbers);
   if (asked === "all") return both;
   const isEach = asked === undefined && given === undefined;
-  const all = isEach ? both.filter(({ call, when }) => when === "behind" || call === 1) : both;
+  const all = isEach ? both.filter(({ call, when }) => when === "behind" || call === numbers[0]) : both;
   const crashes = Math.min(all.length, asked === undefined ? (given ?? crashesMax) : Number(asked));
   const step = all.length / crashes;
   return Array.from({ length: crashes }, (_, at) => all[Math.floor((at + 0.5) * step)] as CrashPoint);
+}
+
+export function bothSidesOf(numbers: readonly number[]): readonly CrashPoint[] {
+  return numbers.flatMap((call): CrashPoint[] => [
+    { call, when: "before" },
+    { call, when: "behind" },
+  ]);
 }
 
 function expectRight(told: EmittedEvent, crash: CrashPoint | null, life: Life): void {

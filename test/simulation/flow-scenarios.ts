@@ -12,7 +12,7 @@ import { Cancel, Unrecoverable } from "../../src/worker/control.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/run/job-context.ts";
-import type { Scenario } from "./crash-world.ts";
+import type { FlowScenario } from "./crash-world.ts";
 import type { SimProcess } from "./actors/sim-process.ts";
 
 interface StepInput {
@@ -43,7 +43,7 @@ async function runStep(context: JobContext<StepInput>, process: SimProcess): Pro
   return [1, 2, 3];
 }
 
-export interface EmittedEvent extends Scenario {
+export interface EmittedEvent extends FlowScenario {
   /** How the flow may end; more than one where the crash may come before an operator is heard. */
   readonly ends: readonly JobState[];
   /** States that nodes must have, by their paths, where the flow has ended in the first of `ends`. */

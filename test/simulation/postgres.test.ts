@@ -10,6 +10,7 @@ import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
 import type { RealSubject } from "./real-suite.ts";
+import { describeRunCrashes } from "./run-crash-suite.ts";
 
 const schemas = new SchemaPool(useTestDatabase());
 
@@ -25,3 +26,4 @@ const open: RealSubject["open"] = async (platform) => {
 
 describeRealSimulation({ title: "Postgres", seeds: 6, open });
 describeFlowCrashes({ title: "Postgres", open, crashes: 2 });
+describeRunCrashes({ title: "Postgres", open, crashes: 1 });

@@ -7,6 +7,7 @@ import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
 import type { RealSubject } from "./real-suite.ts";
+import { describeRunCrashes } from "./run-crash-suite.ts";
 
 const shared = useSharedRedis();
 
@@ -23,3 +24,4 @@ const open: RealSubject["open"] = async (platform) => {
 
 describeRealSimulation({ title: "Redis", seeds: 7, open });
 describeFlowCrashes({ title: "Redis", open, crashes: 4 });
+describeRunCrashes({ title: "Redis", open, crashes: 1 });
