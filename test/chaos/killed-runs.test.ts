@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { Millrace } from "../../src/index.ts";
+import { createTestDatabase, postgresSources } from "../support/servers/postgres-shared.ts";
+import type { PostgresSource } from "../support/servers/postgres-shared.ts";
 import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { order } from "./run-jobs.ts";
@@ -19,14 +21,25 @@ const start = killAfterEach(startScript);
 const kills = Number(process.env["MILLRACE_KILLS"] ?? 3);
 const runs = 10;
 
-test("every run completes, and no step that was recorded runs again", async () => {
-  const url = `sqlite:${join(folder, "jobs.db")}`;
+const onSqlite = { url: `sqlite:${join(folder, "jobs.db")}`, drop: () => Promise.resolve() };
+const onPostgres = (): Promise<{ readonly url: string; drop(): Promise<void> }> =>
+  createTestDatabase(postgresSources()[0] as PostgresSource);
+
+test.each([
+  ["SQLite", () => Promise.resolve(onSqlite)],
+  ["Postgres", onPostgres],
+])("on %s every run completes, and no step that was recorded runs again", async (_, open) => {
+  const { url, drop } = await open();
   const mill = await Millrace.open(url, { log: false });
   try {
     const ids: string[] = [];
     for (let n = 0; n < runs; n++) ids.push((await mill.enqueue(order, { n })).id);
     for (const id of ids)
       expect(await mill.signal(order, id, "go", "now", { key: "once" })).toEqual({ kind: "buffered" });
+    for (const id of ids) {
+      const token = await mill.approvals.token(id, "manager", { source: "ann", expires: "1h" });
+      expect(await mill.approvals.answer(token, { ok: true })).toEqual({ kind: "accepted" });
+    }
     /** The steps that had been recorded when the last process was killed. */
     let recorded = new Set<string>();
     const repeated: string[] = [];
@@ -56,12 +69,13 @@ test("every run completes, and no step that was recorded runs again", async () =
       recorded = await stepsOf();
     }
     const results = await Promise.all(ids.map((id) => mill.handle(order, id).result()));
-    expect(results).toEqual(ids.map((_, n) => [n, "one", "a", "b", "now", "last"]));
+    expect(results).toEqual(ids.map((_, n) => [n, "one", "a", "b", "now", true, "last"]));
     expect(repeated).toEqual([]);
     expect([...keys.keys()].toSorted()).toEqual(
       ids.flatMap((id) => ["one#1", "a#1", "b#1", "last#1"].map((step) => `${id}:0:${step}`)).toSorted(),
     );
   } finally {
     await mill.close();
+    await drop();
   }
 });

@@ -25,8 +25,9 @@ await mill.work(
       );
       await step.sleep("nap", "50ms");
       const { value } = await step.waitFor("go", { timeout: "10m" });
+      const { approved } = await step.approval("manager", { timeout: "10m" });
       const last = await step.run("last", ({ idempotencyKey }) => slow("last", idempotencyKey));
-      return [input.n, one, ...two, value, last];
+      return [input.n, one, ...two, value, approved, last];
     }),
   ],
   { lease: "400ms", concurrency: 20 },
