@@ -29,7 +29,8 @@ test.each([
   ["SQLite", () => Promise.resolve(onSqlite)],
   ["Postgres", onPostgres],
 ])("on %s every run completes, and no step that was recorded runs again", async (_, open) => {
-  const { url, drop } = await open();
+  const opened = await open();
+  const { url } = opened;
   const mill = await Millrace.open(url, { log: false });
   try {
     const ids: string[] = [];
@@ -76,6 +77,6 @@ test.each([
     );
   } finally {
     await mill.close();
-    await drop();
+    await opened.drop();
   }
 });
