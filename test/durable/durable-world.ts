@@ -245,6 +245,7 @@ export class DurableWorld {
       backoffs: platform,
       acquire: () => Promise.reject(new Error("no limits here")),
       input: null,
+      takes: () => true,
       childId: String,
       encodeInput: (input: unknown) => JSON.stringify(input),
     };

@@ -69,6 +69,7 @@ export class SoloRun {
         backoffs: nodePlatform,
         acquire: () => Promise.reject(new Error("no limits here")),
         input: null,
+        takes: () => true,
         childId: String,
         encodeInput: (input: unknown) => JSON.stringify(input),
       };

@@ -219,6 +219,7 @@ export class WorkerWorld {
         ...{ run: { run: id, round: 0 }, journal, codec, platform, backoffs: platform },
         acquire: () => Promise.reject(new Error("no limits here")),
         input: null,
+        takes: () => true,
         childId: String,
         encodeInput: String,
       });

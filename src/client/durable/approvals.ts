@@ -23,9 +23,11 @@ import { TokenKeys } from "../../engine/durable/token-keys.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { refuse } from "../jobs/job-changes.ts";
-import { checkSignal } from "./signals.ts";
+import { checkSignal, checkValue } from "./signals.ts";
 
-type ApprovalsNeeds = Needs<"store" | "coder" | "platform" | "ids" | "reads" | "changes" | "policies">;
+type ApprovalsNeeds = Needs<
+  "store" | "coder" | "platform" | "ids" | "reads" | "changes" | "policies" | "knownSignals"
+>;
 
 export interface TokenOptions {
   /** Who is to answer: an approval counts distinct sources. */
@@ -113,7 +115,10 @@ export class Approvals {
     };
   }
 
-  /** Answers in the name of the token's source. It counts once, however often it is repeated. */
+  /**
+   * Answers in the name of the token's source. It counts once, however often it is repeated. A value that the run would
+   * refuse throws and does not use the token up, if this process knows the job's definition.
+   */
   async answer(token: string, value: unknown): Promise<AnswerResult> {
     const checked = await this.#check(token);
     if (checked.kind !== "ok") return checked;
@@ -121,6 +126,7 @@ export class Approvals {
     const found = await this.#find(claims);
     if (found.kind !== "open") return found;
     const { run, round, wait, source } = claims;
+    checkValue(this.#needs.knownSignals.of(found.record.name), found.signal, value);
     const text = this.#needs.coder.encode(value, "the answer");
     const body: EntryBody = { kind: "signal", name: found.signal, value: text, source, wait };
     const entry = writeEntry({ key: answerKeyOf(claims), body });

@@ -237,7 +237,8 @@ export function checkSignal(
   );
 }
 
-function checkValue(schemas: SignalSchemas | undefined, name: string, value: unknown): void {
+/** Refuses a value that no run would take; says nothing if the schemas are not known here. */
+export function checkValue(schemas: SignalSchemas | undefined, name: string, value: unknown): void {
   const schema = (schemas as Readonly<Record<string, StandardSchema>> | undefined)?.[name];
   if (schema === undefined) return;
   const what = `The signal ${JSON.stringify(name)}`;

@@ -192,7 +192,7 @@ export class DurableStay implements Stay {
     const run = { run: job.id, round: roundOf(job.durable) };
     const step = new StepCalls(execution, {
       ...{ run, journal: this.#journal, codec, platform, backoffs },
-      ...{ acquire: this.#acquire, input },
+      ...{ acquire: this.#acquire, input, takes: (name: string) => Object.hasOwn(signals, name) },
       encodeInput: (next) => needs.coder.encode(next, "input"),
       childId: (call) => childIdOf(needs, this.#parentOf(call)),
     });

@@ -588,11 +588,17 @@ export class RunExecution {
 
   #takeAnswers(call: LiveCall): boolean {
     const { key, kind: as, plan } = call;
-    const answers = this.#readable(call).map(({ signal, value }) => ({
-      ...signal,
-      approves: plan.where?.(value) ?? true,
-    }));
-    const decision = decideApproval(answers, plan.needed ?? 1);
+    let decision: ReturnType<typeof decideApproval>;
+    try {
+      const answers = this.#readable(call).map(({ signal, value }) => ({
+        ...signal,
+        approves: plan.where?.(value) ?? true,
+      }));
+      decision = decideApproval(answers, plan.needed ?? 1);
+    } catch (error) {
+      this.decided(call, { kind: "error", call: key, as, error: this.settings.codec.encodeError(error) });
+      return true;
+    }
     if (decision.kind === "open") return false;
     for (const number of decision.signals) this.signals.take(number);
     this.decided(call, {

@@ -1,7 +1,8 @@
 /**
  * Makes `step` for one stay of a run. Each method names its call by the scope in which it is made, plans what the call
  * does, and asks the execution for it. The scope of a branch or an item follows its asynchronous code
- * (AsyncLocalStorage), so calls after an await belong to it as well. A handler without `race` and `each` pays nothing.
+ * (AsyncLocalStorage), so calls after an await belong to it as well. The code of a step and an undo has a place of its own,
+ * in which calls are refused: a replay does not run that code, so it would not find its calls.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
@@ -13,6 +14,7 @@ import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import { branchPrefix, CallScope, itemPrefix } from "../../model/durable/call-key.ts";
 import { derivedUuid, stepIdempotencyKey } from "../../model/durable/derived-id.ts";
 import type { RunName } from "../../model/durable/derived-id.ts";
+import { journalLimits } from "../../model/durable/journal-entry.ts";
 import type { CallKind } from "../../model/durable/journal-entry.ts";
 import { defaultStepRetry, readStepRetry, stepRetryDelayMs } from "../../model/durable/step-retry.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
@@ -23,7 +25,8 @@ import type { Duration } from "../../model/duration.ts";
 import type { BackoffSources } from "../../model/job/retry-policy.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
-import { checkWhole } from "../../model/option.ts";
+import { readInstant } from "../../model/instant.ts";
+import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
@@ -31,9 +34,15 @@ import { LiveCall } from "./live-call.ts";
 import type { CallPlan } from "./live-call.ts";
 import type { RunCodec, RunExecution } from "./run-execution.ts";
 import type { RunJournal, Start } from "./run-journal.ts";
-import type { ApprovalOptions, Step, StepContext, StepOptions, WaitOptions } from "./step.ts";
+import type { ApprovalOptions, Step, StepContext, WaitOptions } from "./step.ts";
 
-const scopes = new AsyncLocalStorage<{ readonly owner: StepCalls; readonly scope: CallScope }>();
+interface Place {
+  readonly owner: StepCalls;
+  /** null inside the code of a step, which makes no calls. */
+  readonly scope: CallScope | null;
+}
+
+const places = new AsyncLocalStorage<Place>();
 const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();
 
 export interface StepParts {
@@ -47,6 +56,8 @@ export interface StepParts {
   /** Takes the permits of a step. */
   readonly acquire: AcquirePermit;
   readonly input: unknown;
+  /** Whether the job takes this signal. */
+  readonly takes: (signal: string) => boolean;
   /** The id of a job that a call starts. */
   readonly childId: (call: string) => string;
 }
@@ -84,17 +95,20 @@ export class StepCalls implements AnyStep {
   }
 
   readonly run: AnyStep["run"] = (name, work, options = {}) => {
-    const { undo } = options;
     const what = `step.run ${JSON.stringify(name)}`;
+    const { undo, timeout } = checkOptions(options, what, stepOptions) as typeof options;
+    checkFunction(work, `${what}: the code`);
+    if (undo !== undefined) checkFunction(undo, `${what}: undo`);
+    const timeoutMs = timeout === undefined ? null : durationMs(timeout, `${what}: timeout`);
     const retry = readStepRetry(options.retry, `${what}: retry`);
     const uses = options.limits === undefined ? [] : readLimits(options.limits, `${what}: limits`);
     return this.#ask("run", name, (key) => ({
       work: (attempt, signal) =>
         uses.length === 0
-          ? this.#work(key, work, options, attempt, signal)
-          : this.#within(uses, signal, () => this.#work(key, work, options, attempt, signal)),
+          ? this.#work(key, work, timeoutMs, attempt, signal)
+          : this.#within(uses, signal, () => this.#work(key, work, timeoutMs, attempt, signal)),
       retryDelayMs: this.#retryDelay(retry),
-      ...(undo === undefined ? {} : { undo: undo as (value: unknown) => unknown }),
+      ...(undo === undefined ? {} : { undo: (value: unknown) => this.#inside(() => undo(value as never)) }),
     })) as ReturnType<typeof work> & Promise<never>;
   };
 
@@ -133,29 +147,38 @@ export class StepCalls implements AnyStep {
   async #work<Result>(
     key: string,
     work: (context: StepContext) => Result | Promise<Result>,
-    { timeout }: StepOptions<Result>,
+    timeoutMs: number | null,
     attempt: number,
     signal: AbortSignal,
   ): Promise<Result> {
     const context = { idempotencyKey: stepIdempotencyKey(this.#parts.run, key), attempt, signal };
-    if (timeout === undefined) return work(context);
+    if (timeoutMs === null) return this.#inside(() => work(context));
     const ended = new AbortController();
-    const timeoutMs = durationMs(timeout, `step ${JSON.stringify(key)}: timeout`);
-    const error = new Error(`The step ran longer than its timeout of ${timeoutMs} ms.`);
-    const late = new Promise<never>((_resolve, reject) => {
-      const timer = this.#parts.platform.setTimer(timeoutMs, () => {
-        ended.abort(error);
-        reject(error);
-      });
-      signal.addEventListener("abort", () => timer.cancel());
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = this.#parts.platform.setTimer(timeoutMs, () => {
+      const error = new Error(`The step ran longer than its timeout of ${timeoutMs} ms.`);
+      ended.abort(error);
+      reject(error);
     });
-    const context2 = { ...context, signal: AbortSignal.any([signal, ended.signal]) };
-    return Promise.race([work(context2), late]);
+    signal.addEventListener("abort", () => timer.cancel(), { once: true });
+    const timed = { ...context, signal: AbortSignal.any([signal, ended.signal]) };
+    try {
+      return await Promise.race([this.#inside(() => work(timed)), late]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  /** Runs code of a step, which makes no calls. */
+  #inside<Result>(code: () => Result): Result {
+    return places.run({ owner: this, scope: null }, code);
   }
 
   readonly runIn: AnyStep["runIn"] = (name, begin, work) => {
     type Result = Awaited<ReturnType<typeof work>>;
     const { journal, codec, run } = this.#parts;
+    checkFunction(begin, `step.runIn ${JSON.stringify(name)}: begin`);
+    checkFunction(work, `step.runIn ${JSON.stringify(name)}: the code`);
     return this.#ask("run-in", name, (key) => ({
       retryDelayMs: this.#retryDelay(defaultStepRetry),
       work: async (attempt, signal) => {
@@ -163,7 +186,7 @@ export class StepCalls implements AnyStep {
         const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal };
         try {
           return await begin(async (connection) => {
-            const value = await work(connection, context);
+            const value = await this.#inside(() => work(connection, context));
             const answer = await journal.commitSlip(connection, { call: key, value: codec.encode(value) });
             if (answer.kind === "ok") return value;
             if (answer.kind === "recorded") recorded = answer;
@@ -185,22 +208,31 @@ export class StepCalls implements AnyStep {
   }
 
   sleepUntil(name: string, at: Date): Promise<void> {
-    return this.#ask("sleep", name, () => ({ endsAt: at.getTime() })) as Promise<void>;
+    const endsAt = readInstant(at, `step.sleepUntil ${JSON.stringify(name)}`);
+    return this.#ask("sleep", name, () => ({ endsAt })) as Promise<void>;
   }
 
   readonly waitFor: AnyStep["waitFor"] = (
     signal: string,
     options?: Omit<WaitOptions<unknown>, "onTimeout"> & { onTimeout?: "throw" | "return" },
   ) => {
-    const { timeout, where, onTimeout } = options ?? {};
+    const what = `step.waitFor ${JSON.stringify(signal)}`;
+    this.#checkTakes(signal);
+    const { timeout, where, onTimeout } = checkOptions(options ?? {}, what, waitOptions) as Exclude<
+      typeof options,
+      undefined
+    >;
+    if (where !== undefined) checkFunction(where, `${what}: where`);
+    if (onTimeout !== undefined && onTimeout !== "throw" && onTimeout !== "return")
+      throw invalidOption(`${what}: onTimeout must be "throw" or "return".`);
     return this.#ask("wait", signal, () => ({
       signal,
       ...(where === undefined ? {} : { where }),
       ...(timeout === undefined
         ? {}
         : timeout instanceof Date
-          ? { endsAt: timeout.getTime() }
-          : { endsInMs: durationMs(timeout, `step.waitFor ${JSON.stringify(signal)}: timeout`) }),
+          ? { endsAt: readInstant(timeout, `${what}: timeout`) }
+          : { endsInMs: durationMs(timeout, `${what}: timeout`) }),
       arrived: ({ at, source }, value) => ({ kind: "arrived", value, at: new Date(at), source }),
       rang: () =>
         onTimeout === "return"
@@ -210,12 +242,20 @@ export class StepCalls implements AnyStep {
   };
 
   readonly approval: AnyStep["approval"] = (signal, options: ApprovalOptions<unknown>) => {
-    const { of = 1, timeout, approves = isOk, escalate } = options;
+    const what = `step.approval ${JSON.stringify(signal)}`;
+    this.#checkTakes(signal);
+    const {
+      of = 1,
+      timeout,
+      approves = isOk,
+      escalate,
+    } = checkOptions(options, `${what}: its options`, approvalOptions) as unknown as typeof options;
+    checkFunction(approves, `${what}: approves`);
     return this.#ask("approval", signal, (key) => ({
       signal,
       where: approves,
-      needed: checkWhole(of, "step.approval: of", 1, 100),
-      endsInMs: durationMs(timeout, "step.approval: timeout"),
+      needed: checkWhole(of, `${what}: of`, 1, 100),
+      endsInMs: durationMs(timeout, `${what}: timeout`),
       ...(escalate === undefined ? {} : { escalation: this.#startOf(`escalate:${key}`, escalate, false) }),
       rang: () => ({ kind: "value", value: { approved: false, answers: [], timedOut: true } }),
     })) as Promise<never>;
@@ -223,6 +263,9 @@ export class StepCalls implements AnyStep {
 
   readonly race: AnyStep["race"] = (branches) => {
     const names = Object.keys(branches);
+    if (names.length === 0) throw invalidOption("step.race: give it at least one branch.");
+    for (const name of names)
+      checkFunction(branches[name as keyof typeof branches], `step.race: the branch ${JSON.stringify(name)}`);
     let asked: LiveCall | null = null;
     const promise = this.#ask(
       "race",
@@ -241,19 +284,23 @@ export class StepCalls implements AnyStep {
           kind === "value" ? { kind, value: { winner: name, value: result } } : { kind, error: result },
         );
       const branch = branches[name as keyof typeof branches];
-      const began = scopes.run({ owner: this, scope }, async () => branch());
+      const began = places.run({ owner: this, scope }, async () => branch());
       void began.then(ended("value"), ended("error"));
     }
     return promise as Promise<never>;
   };
 
   readonly each: AnyStep["each"] = async (name, items, key, work, options = {}) => {
-    const { concurrency = Infinity } = options;
+    const what = `step.each ${JSON.stringify(name)}`;
+    const { concurrency = Infinity } = checkOptions(options, what, ["concurrency"]) as typeof options;
+    if (concurrency !== Infinity)
+      checkWhole(concurrency, `${what}: concurrency`, 1, journalLimits.entriesMax);
+    checkFunction(key, `${what}: the key`);
+    checkFunction(work, `${what}: the code`);
     const scope = this.#scope;
     const eachKey = scope.nextKey("each", checkName(name, "step.each: name"));
     const keys = items.map((item) => checkName(key(item), "step.each: key"));
-    if (new Set(keys).size < keys.length)
-      throw new MillraceError("invalid-option", `step.each ${JSON.stringify(name)}: two items have one key.`);
+    if (new Set(keys).size < keys.length) throw invalidOption(`${what}: two items have one key.`);
     const results: Awaited<ReturnType<typeof work>>[] = [];
     let next = 0;
     const lane = async (): Promise<void> => {
@@ -261,7 +308,7 @@ export class StepCalls implements AnyStep {
         const at = next++;
         const own = new CallScope(itemPrefix(eachKey, keys[at] as string));
         try {
-          results[at] = await scopes.run({ owner: this, scope: own }, () => work(items[at] as never, this));
+          results[at] = await places.run({ owner: this, scope: own }, () => work(items[at] as never, this));
         } catch (error) {
           next = items.length;
           throw error;
@@ -287,6 +334,7 @@ export class StepCalls implements AnyStep {
   }
 
   patched(name: string): boolean {
+    this.#refuseInside();
     return this.#execution.patched(checkName(name, "step.patched: name"));
   }
 
@@ -295,10 +343,12 @@ export class StepCalls implements AnyStep {
   }
 
   uuid(): string {
+    this.#refuseInside();
     return derivedUuid(this.#parts.run, ++this.#uuids, digest);
   }
 
   continueWith(input: unknown): never {
+    this.#refuseInside();
     // An input that cannot be stored is refused here, where somebody named it.
     this.#execution.continueWith(this.#parts.encodeInput(input));
     // The run is over: a handler that catches this gets no answer from any further step.
@@ -306,8 +356,27 @@ export class StepCalls implements AnyStep {
   }
 
   get #scope(): CallScope {
-    const here = scopes.getStore();
-    return here?.owner === this ? here.scope : this.#root;
+    this.#refuseInside();
+    const here = places.getStore();
+    return here?.owner === this && here.scope !== null ? here.scope : this.#root;
+  }
+
+  #refuseInside(): void {
+    const here = places.getStore();
+    if (here?.owner !== this || here.scope !== null) return;
+    throw new MillraceError(
+      "step-in-step",
+      "The code of a step called step: call it in the handler, and pass what it returned.",
+    );
+  }
+
+  /** A wait for any other signal would never end. */
+  #checkTakes(signal: string): void {
+    if (this.#parts.takes(signal)) return;
+    throw new MillraceError(
+      "unknown-signal",
+      `The handler waits for the signal ${JSON.stringify(signal)}, which the definition of its job does not name.`,
+    );
   }
 
   #ask(
@@ -316,8 +385,9 @@ export class StepCalls implements AnyStep {
     plan: (key: string) => CallPlan,
     asks?: (call: LiveCall) => void,
   ): Promise<unknown> {
+    const scope = this.#scope;
     if (this.#execution.isOver) return this.#tooLate(kind, name);
-    const key = this.#scope.nextKey(kind, checkName(name, `step.${kind}: name`));
+    const key = scope.nextKey(kind, checkName(name, `step.${kind}: name`));
     const call = new LiveCall(key, kind, { failed: (cause) => new StepFailed(key, cause), ...plan(key) });
     asks?.(call);
     this.#execution.ask(call);
@@ -339,6 +409,14 @@ export class StepCalls implements AnyStep {
     refused.catch(() => undefined);
     return refused;
   }
+}
+
+const stepOptions = ["retry", "timeout", "limits", "undo"];
+const waitOptions = ["timeout", "where", "onTimeout"];
+const approvalOptions = ["of", "timeout", "approves", "escalate"];
+
+function checkFunction(value: unknown, what: string): void {
+  if (typeof value !== "function") throw invalidOption(`${what} must be a function.`);
 }
 
 function dueInMs(due: Due, now: number): number {
