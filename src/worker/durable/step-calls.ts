@@ -1,8 +1,8 @@
 /**
  * Makes `step` for one stay of a run. Each method names its call by the scope in which it is made, plans what the call
  * does, and asks the execution for it. The scope of a branch or an item follows its asynchronous code
- * (AsyncLocalStorage), so calls after an await belong to it as well. The code of a step and an undo has a place of its own,
- * in which calls are refused: a replay does not run that code, so it would not find its calls.
+ * (AsyncLocalStorage), so calls after an await belong to it as well. The code of a step and an undo has a place of its
+ * own, in which calls are refused: a replay does not run that code, so it would not find its calls.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
