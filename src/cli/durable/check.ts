@@ -20,7 +20,7 @@ export const check = command({
         .slice(0, shownMax)
         .map(({ id, name, why }) => `${escapeText(name)} ${escapeText(id)}: ${escapeText(why)}`);
       const more = found.broken.length - lines.length;
-      const sum = `${found.checked} runs replayed, ${found.broken.length} could not go on`;
+      const sum = `${found.checked} ${found.checked === 1 ? "run" : "runs"} replayed, ${found.broken.length} could not go on`;
       return [...lines, ...(more > 0 ? [`and ${more} more`] : []), sum].join("\n");
     });
     return found.broken.length === 0 ? 0 : 1;

@@ -30,11 +30,13 @@ export const show = command({
     const now = platform.now();
     if (flow !== null) return answer(flow, () => flowText(flow.flow, flow.nodes, now));
     if (job === null) throw noSuchJob(id);
-    const steps = run?.steps ?? [];
+    const { steps = [], unread = [] } = run ?? {};
     answer({ job: jobShape(job), logs, ...(run === null ? {} : { run }) }, () =>
-      [...head(job), "", ...timelineOf(job, logs, { steps, wantsStacks: options.stacks === true, now })].join(
-        "\n",
-      ),
+      [
+        ...head(job),
+        "",
+        ...timelineOf(job, logs, { steps, unread, wantsStacks: options.stacks === true, now }),
+      ].join("\n"),
     );
   },
 });

@@ -43,6 +43,17 @@ describe("the timeline of a job", () => {
     expect(linesOf(given, logs).at(-1)).toBe("failed: retries-exhausted");
   });
 
+  test("says of a durable run that it was resumed, and which signals no wait has taken", () => {
+    const resting = { state: "suspended", attempt: 0, attempts: [], endedAt: null, reason: null } as const;
+    const job = { ...failed, ...resting } as JobView;
+    const unread = [{ signal: "paid", at: at(15), source: "ann" }];
+    const lines = timelineOf(job, [], { unread, wantsStacks: false, now: at(1000).getTime() });
+    expect(lines.map((line) => line.slice(26))).toEqual([
+      ...["created", "due", "resumed on w"],
+      "signal paid from ann came; no wait has taken it yet",
+    ]);
+  });
+
   test("puts a time at which a job would have been due after its cancel", () => {
     const cancelled = { state: "cancelled", reason: "cancelled", attempts: [], startedAt: null } as const;
     const lines = linesOf({ ...cancelled, claimedAt: null, attempt: 0, endedAt: at(5) });

@@ -1,6 +1,6 @@
 /** The life of one job as `millrace show` prints it: one line for each moment, with its errors and what it printed. */
 import type { AttemptView, JobView } from "../../client/jobs/job-view.ts";
-import type { RunStepView } from "../../client/durable/runs.ts";
+import type { RunStepView, RunView } from "../../client/durable/runs.ts";
 import type { LogLine } from "../../client/jobs/jobs.ts";
 import { durationText } from "../../model/duration.ts";
 import { reasonText } from "../../model/job/after-run.ts";
@@ -19,6 +19,8 @@ interface Moment {
 export interface TimelineOptions {
   /** Of a durable run; empty for any other job. */
   readonly steps?: readonly RunStepView[];
+  /** Signals of a durable run that no wait has taken. */
+  readonly unread?: RunView["unread"];
   readonly wantsStacks: boolean;
   readonly now: number;
 }
@@ -27,7 +29,7 @@ export interface TimelineOptions {
 export function timelineOf(
   job: JobView,
   logs: readonly LogLine[],
-  { steps = [], wantsStacks, now }: TimelineOptions,
+  { steps = [], unread = [], wantsStacks, now }: TimelineOptions,
 ): readonly string[] {
   const { attempts, attempt, createdAt, deadlineAt, dueAt, endedAt } = job;
   const shown = attempts.filter(({ outcome, output }) => outcome !== "completed" || output !== undefined);
@@ -43,6 +45,7 @@ export function timelineOf(
     ...startOfAttempt(job),
     ...logs.map(logged),
     ...steps.flatMap((step) => momentsOf(step, now)),
+    ...unread.map(unreadSignal),
     ...ofThis,
   ];
   if (endedAt !== null) moments.push(endOfJob(job, endedAt, [...ofEarlier, ...ofThis, ...logs]));
@@ -82,7 +85,9 @@ function startOfAttempt({
   worker,
 }: JobView): readonly Moment[] {
   const where = worker === null ? "" : ` on ${escapeText(worker)}`;
-  if (startedAt !== null) return [{ at: startedAt, lines: [`attempt ${attempt} started${where}`] }];
+  // A run that rests has set its attempt back.
+  const started = attempt === 0 ? "resumed" : `attempt ${attempt} started`;
+  if (startedAt !== null) return [{ at: startedAt, lines: [`${started}${where}`] }];
   if (claimedAt === null || (state !== "running" && endedAt === null)) return [];
   return [{ at: claimedAt, lines: [`attempt ${attempt} claimed${where}`] }];
 }
@@ -100,6 +105,11 @@ function momentsOf(step: RunStepView, now: number): readonly Moment[] {
     ];
   const ended = { at: endedAt, lines: [`${stepWords[kind]} ${name} ${state}${times}`] };
   return isAwaited && endedAt.getTime() > at.getTime() ? [began, ended] : [ended];
+}
+
+function unreadSignal({ signal, at, source }: RunView["unread"][number]): Moment {
+  const from = source === null ? "" : ` from ${escapeText(source)}`;
+  return { at, lines: [`signal ${escapeText(signal)}${from} came; no wait has taken it yet`] };
 }
 
 const stepWords: Readonly<Record<RunStepView["kind"], string>> = {
