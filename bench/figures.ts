@@ -77,7 +77,9 @@ export type SystemName =
   | "plainjob"
   | "pg-boss"
   | "graphile-worker"
-  | "bullmq";
+  | "bullmq"
+  | "@dbos-inc/dbos-sdk"
+  | "openworkflow";
 export type Executor = "inline" | "thread";
 
 /** Where a bucket's objects lie: in a folder, in memory, in Azurite, in our own server that speaks S3. */

@@ -63,6 +63,16 @@ describe("npm run bench", () => {
     expect(results).toContainEqual(["plainjob", null, "relaxed"]);
   });
 
+  it("runs durable runs of Millrace and its peer side by side", async () => {
+    const { stdout } = await bench("--quick", "--only", "steps", "--jobs", "20", "--json");
+    const results = linesOf(stdout);
+    expect(results.map(({ system, durability }) => [system, durability])).toEqual([
+      ["millrace", "strict"],
+      ["openworkflow", "strict"],
+    ]);
+    for (const result of results) expect(result["rate"]).toBeGreaterThan(0);
+  });
+
   it("tells latency as two times, and prints a table to people", async () => {
     const [json, table] = await Promise.all([
       bench("--quick", "--only", "latency", "--jobs", "20", "--json"),

@@ -42,6 +42,25 @@ describe("the plan", () => {
     expect(new Set(systems)).toEqual(new Set(["millrace"]));
   });
 
+  it("measures durable runs beside the peers that have them", () => {
+    const systems = (store: string, work: string) =>
+      plan("--store", store, "--only", work).map(({ entries }) =>
+        entries.map(({ system, concurrency }) => [system, concurrency]),
+      );
+    for (const [work, slots] of [
+      ["steps", 100],
+      ["steps-sequential", 1],
+    ] as const) {
+      const [millrace, openWorkflow] = [
+        ["millrace", slots],
+        ["openworkflow", slots],
+      ];
+      expect(systems("postgres", work)).toEqual([[millrace, ["@dbos-inc/dbos-sdk", null], openWorkflow]]);
+      expect(systems("sqlite", work)).toEqual([[millrace, openWorkflow]]);
+      expect(systems("redis", work)).toEqual([[millrace]]);
+    }
+  });
+
   it("lets as many others come due beside delayed jobs as are asked for", () => {
     const floods = (...words: string[]) =>
       plan("--only", "delayed", ...words)

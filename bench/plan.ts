@@ -85,7 +85,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, []),
-    ...durableRuns(isQuick, jobs, []),
+    ...durableRuns(isQuick, jobs, (slots) => [peer("openworkflow", slots)]),
     ...events(isQuick, jobs, many),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
@@ -255,13 +255,17 @@ function flows(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): 
   ];
 }
 
-/** Durable runs. The peers that have any keep them in a store of their own choice. */
-function durableRuns(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): readonly Part[] {
+/** Durable runs. The peers that have any are asked only for what each of them does in the same way. */
+function durableRuns(
+  isQuick: boolean,
+  jobs: number | null,
+  peers: (slots: number) => readonly Entry[],
+): readonly Part[] {
   const alone = [millrace(100)];
   const samples = jobs ?? (isQuick ? 100 : 1000);
   return [
-    { work: "steps", jobs: jobs ?? (isQuick ? 2_000 : 20_000), entries: [...alone, ...peers] },
-    { work: "steps-sequential", jobs: samples, entries: [millrace(1), ...peers] },
+    { work: "steps", jobs: jobs ?? (isQuick ? 2_000 : 20_000), entries: [...alone, ...peers(100)] },
+    { work: "steps-sequential", jobs: samples, entries: [millrace(1), ...peers(1)] },
     { work: "signal-resume", jobs: samples, entries: alone },
     { work: "invoke", jobs: samples, entries: alone },
     { work: "suspend-resume", jobs: jobs ?? (isQuick ? 5_000 : 50_000), entries: alone },
@@ -332,7 +336,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, [peer("pg-boss", null, "fetch")]),
-    ...durableRuns(isQuick, jobs, []),
+    ...durableRuns(isQuick, jobs, (slots) => [peer("@dbos-inc/dbos-sdk", null), peer("openworkflow", slots)]),
     ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
@@ -404,7 +408,7 @@ function redisParts(asked: Asked): readonly Part[] {
     ...schedules(jobs),
     topics(isQuick, jobs),
     ...flows(isQuick, jobs, [peer("bullmq", 100)]),
-    ...durableRuns(isQuick, jobs, []),
+    ...durableRuns(isQuick, jobs, () => []),
     ...events(isQuick, jobs, special),
     {
       work: "idle",

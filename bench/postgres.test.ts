@@ -43,6 +43,16 @@ describe("npm run bench -- --store postgres", () => {
     ]);
   });
 
+  it("runs durable runs of Millrace and its peers, many at once and step by step", async () => {
+    const systems = ["millrace", "@dbos-inc/dbos-sdk", "openworkflow"];
+    const many = await bench("--only", "steps", "--jobs", "20");
+    expect(many.map(({ system }) => system)).toEqual(systems);
+    for (const result of many) expect(result["rate"]).toBeGreaterThan(0);
+    const alone = await bench("--only", "steps-sequential", "--jobs", "100");
+    expect(alone.map(({ system }) => system)).toEqual(systems);
+    for (const result of alone) expect(result["p50Ms"]).toBeGreaterThan(0);
+  });
+
   it("measures latency from another process", async () => {
     const results = await bench("--only", "latency", "--jobs", "5");
     expect(results.map(({ system, processes }) => [system, processes])).toEqual([

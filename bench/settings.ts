@@ -7,7 +7,8 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "millrace: everything at its default: strict durability (synchronous = FULL), feed, fences, history and duties on.",
     "plainjob: better-sqlite3, WAL, synchronous = NORMAL (it offers no other), silent logger; latency and delayed at a poll",
     "          interval of 1 ms, idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
-    "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
+    "openworkflow: its backend on node:sqlite, WAL, synchronous = FULL; the end of a run is taken from that backend's own write.",
+    "ratio: to the fastest entry of all peers in the same group. For idle, rate is store calls per second.",
   ],
   bucket: [
     "millrace: everything at its default: each acknowledgement has landed in the bucket; feed, fences, history and duties on.",
@@ -33,6 +34,8 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "         with batches of 1,000, localConcurrency 3, burstWhenBatchFull. unique by work(), policy exclusive. Keeps finished jobs; no fence.",
     "graphile-worker: no logging; default mode, and local-queue mode: size 500 and 2,000, completeJobBatchDelay 0, failJobBatchDelay 0.",
     "         Deletes finished jobs; no fence.",
+    "@dbos-inc/dbos-sdk: workflows started directly, a pool of 10 connections, no tracing, silent logger. No limit of slots.",
+    "openworkflow: a pool of 10 connections; the end of a run is taken from its backend's own write, not from the handle's poll of 1 s.",
     "ratio: to the fastest entry of all peers in the same group. For idle, rate is queries per second. Latency is from another process.",
   ],
 };

@@ -98,6 +98,10 @@ async function open(measurement: Measurement): Promise<Contender> {
       return (await import("../peers/graphile-contender.ts")).openGraphileContender(options);
     case "bullmq":
       return (await import("../peers/bullmq-contender.ts")).openBullmqContender(options);
+    case "@dbos-inc/dbos-sdk":
+      return (await import("../peers/dbos-contender.ts")).openDbosContender(options);
+    case "openworkflow":
+      return (await import("../peers/openworkflow-contender.ts")).openOpenWorkflowContender(store, options);
   }
 }
 
