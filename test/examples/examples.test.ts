@@ -86,6 +86,26 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^failed: shrink\.7, shrink\.207, shrink\.407, shrink\.607, shrink\.807$/,
     /^the flow: completed$/,
   ],
+  "order-with-approval.ts": [
+    /^payment: (buffered|delivered)$/,
+    /^the same again: duplicate$/,
+    /^approval: accepted$/,
+    /^result: hold-17 shipped, paid by visa$/,
+  ],
+  "saga-with-undo.ts": [
+    /^flight to Lisbon booked$/,
+    /^hotel booked$/,
+    /^hotel cancelled$/,
+    /^flight cancelled$/,
+    /^no car left$/,
+  ],
+  "a-weeks-sleep.ts": [
+    /^welcome, ann@example\.com$/,
+    /^sleeping: true$/,
+    /^\[ 'how was your week, ann@example\.com\?' \]$/,
+  ],
+  "parallel-tools.ts": [/^\[ 'sun in Oslo', 'sun in Rome', 'sun in Cairo' \]$/],
+  "signal-from-a-webhook.ts": [/^sent twice: duplicate$/, /^paid: visa$/],
   "race-flow.ts": [/^\{ buy: 'bought for 40' \}$/, /^the third ended as cancelled \(not-needed\)/],
   "testing-your-jobs.ts": [
     /^the welcome waits/,
