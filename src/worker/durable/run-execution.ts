@@ -407,6 +407,7 @@ export class RunExecution {
           kind: "value",
           value: {
             approved: body.approved,
+            timedOut: false,
             answers: answers.flatMap((each) => (each === undefined ? [] : [this.#answerOf(each)])),
           },
         }));
