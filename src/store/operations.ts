@@ -299,7 +299,7 @@ export interface ChangeCase {
 export interface Append {
   readonly entry: EntryPut;
   /**
-   * With this entry the journal has at most so many unread ones, of this size in all; else the answer is `full`. An
+   * With this entry the journal has at most `count` unread ones, of this size in all; else the answer is `full`. An
    * entry without `unread` is none of them.
    */
   readonly unreadMax?: { readonly count: number; readonly size: number };

@@ -34,7 +34,7 @@ export interface StoreJournalOptions {
   readonly cancelAsked: () => void;
 }
 
-/** One read of a journal brings at most so many entries. */
+/** The maximum of entries that one read of a journal brings. */
 const pageMax = 1000;
 /** Stands for the value `undefined` of a step, which has no payload. */
 const noValue = "";
