@@ -93,7 +93,7 @@ local function appendedOf(job)
   return texts, known, others
 end
 
--- The entries from one number to another, of a journal that has so many (stored) before those of the call (texts).
+-- The entries from one number to another. The journal has stored entries before those of the call (texts).
 local function entriesFrom(c, job, from, to, stored, texts)
   if from > stored then return slice(texts, from - stored, to - stored) end
   if job.round then return slice(job.round.entries, from, to) end

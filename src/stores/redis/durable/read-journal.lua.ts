@@ -1,6 +1,6 @@
 /**
- * read_journal: pages of journals. Lua hashes every character that it reads, so a call stops after about so many bytes:
- * 512 KB take 2 ms. It is sent again for the reads that it did not come to.
+ * read_journal: pages of journals. Lua hashes every character that it reads: 512 KB take 2 ms. So a call stops after
+ * about 512 KB. It is sent again for the reads that it has not reached.
  *
  *  args     per read: id, after, max, and of the lease that must be the current one handle and fence ("" for none)
  *  answer   now, handles that have to be repaired (audit.lua.ts), and of the first reads: last number, marks, then the
