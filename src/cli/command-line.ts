@@ -6,7 +6,7 @@ import { checkNodeVersion } from "../model/node-version.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
 import { allCommands } from "./all-commands.ts";
-import { didYouMean } from "./arguments/did-you-mean.ts";
+import { didYouMean } from "../model/did-you-mean.ts";
 import type { Options } from "./arguments/option-kinds.ts";
 import { readArgs } from "./arguments/read-args.ts";
 import { quote, wrong } from "./arguments/wrong.ts";

@@ -1,5 +1,5 @@
 /** `millrace help`: all commands on one screen, or one command with its options. */
-import { didYouMean } from "./arguments/did-you-mean.ts";
+import { didYouMean } from "../model/did-you-mean.ts";
 import { quote, wrong } from "./arguments/wrong.ts";
 import { command, optionsOf, usageOf } from "./command.ts";
 import type { Command } from "./command.ts";

@@ -1,13 +1,12 @@
 /**
- * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Every such text is
- * valid (quotes, braces, colons, spaces, `__proto__`). Any other text is refused before a write.
+ * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters and invisible ones.
+ * Every such text is valid (quotes, braces, colons, spaces, `__proto__`). Any other text is refused before a write.
  */
 import { MillraceError } from "./error.ts";
+import { escapeHidden, hiddenInNames } from "./hidden-text.ts";
 
 export const nameBytesMax = 255;
 
-// C0 controls, DEL, C1 controls and the two Unicode line separators that break log lines.
-const controls = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 const printableAscii = /^[\x20-\x7e]{1,255}$/;
 
 export function checkName(value: unknown, what: string): string {
@@ -16,10 +15,15 @@ export function checkName(value: unknown, what: string): string {
   if (printableAscii.test(value)) return value;
   if (value.length === 0)
     throw new MillraceError("invalid-name", `${what} is empty; give it 1 to ${nameBytesMax} bytes.`);
-  if (controls.test(value))
-    throw new MillraceError("invalid-name", `${what} has control characters; remove them.`);
   if (!value.isWellFormed())
     throw new MillraceError("invalid-name", `${what} is not well-formed Unicode (a lone surrogate).`);
+  const hidden = hiddenInNames.exec(value);
+  if (hidden !== null) {
+    throw new MillraceError(
+      "invalid-name",
+      `${what} has control characters or invisible ones (${escapeHidden(hidden[0])}); remove them.`,
+    );
+  }
   if (utf8Bytes(value) > nameBytesMax) {
     throw new MillraceError("invalid-name", `${what} is longer than ${nameBytesMax} bytes of UTF-8.`);
   }

@@ -2,6 +2,7 @@
  * Checks that every options object shares: no unknown key, no value of the wrong type. An option that is accepted is
  * never ignored.
  */
+import { didYouMean } from "./did-you-mean.ts";
 import { MillraceError } from "./error.ts";
 
 export function invalidOption(message: string): MillraceError {
@@ -19,7 +20,7 @@ export function checkOptions(
   for (const key of Object.keys(value)) {
     if (!allowed.includes(key)) {
       throw invalidOption(
-        `${what}: unknown option ${JSON.stringify(key.slice(0, 80))}; known are ${allowed.join(", ")}.`,
+        `${what}: unknown option ${JSON.stringify(key.slice(0, 80))}${didYouMean(key, allowed)}; known are ${allowed.join(", ")}.`,
       );
     }
   }

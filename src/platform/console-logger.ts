@@ -17,7 +17,7 @@ function write(level: string, message: string, fields: Readonly<Record<string, u
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${key}=${show(value)}`);
-  process.stderr.write(`${["millrace", level, escapeControls(message), ...shown].join(" ")}\n`);
+  process.stderr.write(`${escapeHidden(["millrace", level, message, ...shown].join(" "))}\n`);
 }
 
 function show(value: unknown): string {
@@ -25,9 +25,9 @@ function show(value: unknown): string {
   return JSON.stringify(value) ?? "undefined";
 }
 
-/** Control characters are escaped, so that no text of a job can move the reader's cursor or forge a line. */
-function escapeControls(text: string): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (control) =>
-    JSON.stringify(control).slice(1, -1),
+/** What nobody sees is escaped, so that no text of a job can move the reader's cursor, forge a line or reorder it. */
+function escapeHidden(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (hidden) =>
+    Array.from(hidden.split(""), (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""),
   );
 }

@@ -1,7 +1,7 @@
 // Arguments, as a shell hands them over.
 import { describe, expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
-import { didYouMean } from "./did-you-mean.ts";
+import { didYouMean } from "../../model/did-you-mean.ts";
 import { flag, list, text, whole } from "./option-kinds.ts";
 import { readArgs } from "./read-args.ts";
 

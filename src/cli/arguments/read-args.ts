@@ -4,7 +4,7 @@
  * id. Every option that is unknown, given twice or without its value is refused with `invalid-option`.
  */
 import { parseArgs } from "node:util";
-import { didYouMean } from "./did-you-mean.ts";
+import { didYouMean } from "../../model/did-you-mean.ts";
 import type { Options } from "./option-kinds.ts";
 import { quote, wrong } from "./wrong.ts";
 

@@ -2,31 +2,17 @@
  * Makes text that came from jobs safe to print: no name, payload or error message may move the reader's cursor, change
  * colours, ring the bell, turn the reading direction round or forge a line.
  */
+import { escapeHidden } from "../../model/hidden-text.ts";
 
-// C0 and C1 controls, DEL, line separators, and the marks that reorder or hide text.
-const unsafe =
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const ownEscapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 export function escapeText(text: string): string {
-  return text.toWellFormed().replace(unsafe, escapeCharacter);
+  return escapeHidden(text.toWellFormed(), (character) => ownEscapes[character] ?? escapeHidden(character));
 }
 
 /** Escapes inside a JSON text, where a character may also be written as its escape without changing the value. */
 export function escapeJson(json: string): string {
-  return json.replace(unsafe, (character) => (character === "\n" ? character : escapeCharacter(character)));
-}
-
-function escapeCharacter(character: string): string {
-  switch (character) {
-    case "\n":
-      return "\\n";
-    case "\r":
-      return "\\r";
-    case "\t":
-      return "\\t";
-    default:
-      return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  }
+  return escapeHidden(json, (character) => (character === "\n" ? character : escapeHidden(character)));
 }
 
 /** The text as one line of at most `charsMax` characters. */

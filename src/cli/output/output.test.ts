@@ -18,6 +18,10 @@ describe("escaping", () => {
     expect(escapeText("a\ud800b")).toBe("a\ufffdb");
   });
 
+  test("shows what hides, joins or reorders text", () => {
+    expect(escapeText("a\u00adb\u202ec\u{e0041}d\u200de")).toBe("a\\u00adb\\u202ec\\udb40\\udc41d\\u200de");
+  });
+
   test("of JSON keeps its value", () => {
     const value = { "\u009b\u202e": "\u2028\u007f\u200b" };
     const json = escapeJson(JSON.stringify(value));

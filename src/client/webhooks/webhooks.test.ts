@@ -93,7 +93,15 @@ describe("the signature", () => {
       [{ signature: `v1=${"0".repeat(64)}` }],
     ];
     for (const [given, at] of wrong) expect(holds(given, at), JSON.stringify(given)).toBe(false);
-    expect(holds({ toleranceSeconds: 600 }, now + 301_000)).toBe(true);
+    expect(holds({ tolerance: "10m" }, now + 301_000)).toBe(true);
+    expect(holds({ tolerance: 10_000 }, now + 11_000)).toBe(false);
     expect(() => holds({ secret: [] })).toThrow(coded("invalid-option"));
+    expect(() => holds({ body: { parsed: true } })).toThrow(coded("invalid-option"));
+  });
+
+  test("refuses a tolerance that would switch the check of the age off", () => {
+    for (const tolerance of [NaN, {}, "soon", "five", null, -1, Infinity, [300]])
+      expect(() => holds({ tolerance }, now + 365 * 86_400_000)).toThrow(coded("invalid-duration"));
+    expect(() => holds({ tolerances: 300 })).toThrow('did you mean "tolerance"?');
   });
 });

@@ -9,7 +9,7 @@ import type { HookPosition } from "../../engine/webhooks/webhook-docs.ts";
 import { writeCursor } from "../../model/events/event-cursor.ts";
 import type { EventName } from "../../model/events/event.ts";
 import { checkName } from "../../model/name.ts";
-import { invalidOption } from "../../model/option.ts";
+import { checkOptions, invalidOption } from "../../model/option.ts";
 import { hookTag, readWebhook, webhookQueue, webhooksId, webhooksMax } from "../../model/events/webhook.ts";
 import type { Webhook, WebhookOptions } from "../../model/events/webhook.ts";
 import type { Answers } from "../jobs/cancel-jobs.ts";
@@ -140,7 +140,7 @@ export class Webhooks {
   redeliver(target: { id: string }): Promise<RetryAnswer>;
   redeliver(target: { webhook: string }): Promise<Answers<RetryAnswer>>;
   redeliver(target: { id?: string; webhook?: string }): Promise<RetryAnswer | Answers<RetryAnswer>> {
-    const { id, webhook } = target;
+    const { id, webhook } = checkOptions(target, "webhooks.redeliver", ["id", "webhook"]) as typeof target;
     if ((id === undefined) === (webhook === undefined))
       throw invalidOption("webhooks.redeliver: give either { id } or { webhook }.");
     return id === undefined ? this.#jobs.retry(this.#deliveries(webhook)) : this.#jobs.retry(id);

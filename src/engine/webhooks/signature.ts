@@ -7,6 +7,8 @@
  * time as it stands there, a dot, and the body as it was sent. A receiver that knows any of the secrets finds its own.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 
 export const signatureHeader = "millrace-signature";
@@ -25,13 +27,18 @@ export interface VerifyOptions {
   body: string | Uint8Array;
   /** One or several that may have signed it. */
   secret: string | readonly string[];
-  /** How far the time of the signature may be from now, in seconds; 300 by default. */
-  toleranceSeconds?: number;
+  /** How far the time of the signature may be from now; `"5m"` by default. */
+  tolerance?: Duration;
 }
 
 export function isSignedBy(options: VerifyOptions, nowMs: number): boolean {
-  const given = checkOptions(options, "verifyWebhook", ["signature", "body", "secret", "toleranceSeconds"]);
-  const { signature, body, secret, toleranceSeconds = 300 } = given as unknown as VerifyOptions;
+  const given = checkOptions(options, "verifyWebhook", ["signature", "body", "secret", "tolerance"]);
+  const { signature, body, secret, tolerance = "5m" } = given as unknown as VerifyOptions;
+  const toleranceMs = durationMs(tolerance, "verifyWebhook: tolerance");
+  if (typeof body !== "string" && !(body instanceof Uint8Array))
+    throw invalidOption(
+      "verifyWebhook: body must be the text or the bytes as they came, not what was parsed.",
+    );
   const secrets = typeof secret === "string" ? [secret] : secret;
   const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
   if (!Array.isArray(secrets) || secrets.length === 0 || !secrets.every(isText))
@@ -39,7 +46,7 @@ export function isSignedBy(options: VerifyOptions, nowMs: number): boolean {
   if (typeof signature !== "string" || signature.length > 10_000) return false;
   const parts = signature.split(",").map((part) => part.trim());
   const time = parts.find((part) => part.startsWith("t="))?.slice(2) ?? "";
-  if (!/^\d{1,12}$/.test(time) || Math.abs(nowMs / 1000 - Number(time)) > toleranceSeconds) return false;
+  if (!/^\d{1,12}$/.test(time) || Math.abs(nowMs - Number(time) * 1000) > toleranceMs) return false;
   const signatures = parts.flatMap((part) =>
     /^v1=[0-9a-f]{64}$/.test(part) ? [Buffer.from(part.slice(3), "hex")] : [],
   );
