@@ -9,11 +9,11 @@ const mill = await Millrace.open("sqlite::memory:", { log: false });
 await mill.kv.put("imports", 0);
 
 await mill.work([
-  handler(importFile, async ({ input, attempt, kv, enqueue, onFailure }) => {
+  handler(importFile, async ({ input, attempt, kv, enqueue, whenFailed }) => {
     const imports = (await kv.get<number>("imports")) ?? 0;
     kv.put("imports", imports + 1);
     enqueue(notify, { text: `${input.file} is imported` });
-    onFailure.enqueue(notify, { text: `${input.file} could not be imported` });
+    whenFailed.enqueue(notify, { text: `${input.file} could not be imported` });
     // Both effects above are dropped with this attempt; the next one makes them again.
     if (attempt === 1) throw new Error("the connection broke");
     if (input.file === "broken.csv") throw new Error("it is no CSV");

@@ -31,7 +31,7 @@ report.add(
   "tell",
   notify,
   { text: `the report of ${month} failed` },
-  { onFailure: [rows, merged], join: "any" },
+  { afterFailureOf: [rows, merged], join: "any" },
 );
 
 const run = await mill.submit(report);

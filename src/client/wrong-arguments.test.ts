@@ -150,7 +150,7 @@ test("wrong arguments of a handler's own calls are refused as a MillraceError, a
     for (const given of wrong as never[])
       for (const act of [
         () => context.enqueue(given, null),
-        () => context.onFailure.enqueue(given, null),
+        () => context.whenFailed.enqueue(given, null),
         () => context.kv.put(given, 1),
         () => context.kv.delete(given),
       ])

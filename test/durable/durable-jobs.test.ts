@@ -258,7 +258,7 @@ describe("around a run", () => {
     await v.run(
       v.mill.work([
         handler(order, async (context) => {
-          for (const name of ["enqueue", "kv", "onFailure", "flow", "completeIn"])
+          for (const name of ["enqueue", "kv", "whenFailed", "flow", "completeIn"])
             try {
               void (context as never)[name];
             } catch (error) {
@@ -269,7 +269,7 @@ describe("around a run", () => {
     );
     await v.run((await v.run(v.mill.enqueue(order, { id: "x" }))).result());
     expect(refused).toEqual(
-      ["enqueue", "kv", "onFailure", "flow", "completeIn"].map((name) => `${name} not-in-runs`),
+      ["enqueue", "kv", "whenFailed", "flow", "completeIn"].map((name) => `${name} not-in-runs`),
     );
   });
 

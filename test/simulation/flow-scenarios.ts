@@ -52,9 +52,13 @@ export interface EmittedEvent extends FlowScenario {
   readonly completed?: number;
 }
 
-function built(name: string, build: (given: Flow) => void, onFailure?: "fail-fast" | "collect"): () => Flow {
+function built(
+  name: string,
+  build: (given: Flow) => void,
+  failureMode?: "fail-fast" | "collect",
+): () => Flow {
   return () => {
-    const made = flow(name, onFailure === undefined ? {} : { onFailure });
+    const made = flow(name, failureMode === undefined ? {} : { failureMode });
     build(made);
     return made;
   };
@@ -72,7 +76,7 @@ export const scenarios: readonly EmittedEvent[] = [
       f.add("b", step, {}, { after: "a" });
       f.add("c", step, {}, { after: "b" });
       f.add("d", step, {}, { after: "c" });
-      f.add("clean", step, {}, { onFailure: "a" });
+      f.add("clean", step, {}, { afterFailureOf: "a" });
       f.add("last", step, {}, { always: ["d", "clean"] });
     }),
     handlers,

@@ -89,7 +89,7 @@ async function interfere(run: FlowRun, node: SimNode, random: SeededRandom): Pro
 const inputOf = (host: FlowHost): SimInput => ({ key: `k${++host.keys}`, isPoison: false });
 
 function drawFlow(host: FlowHost, random: SeededRandom, depth: number): Flow {
-  const made = flow("simulated", { onFailure: random.pick(policies) });
+  const made = flow("simulated", { failureMode: random.pick(policies) });
   const names: string[] = [];
   const count =
     depth === 0 && random.chance(0.05) ? random.whole(70, 90) : random.whole(1, depth === 0 ? nodesMax : 3);
@@ -108,10 +108,10 @@ const drawFan = (names: readonly string[], at: number, count: number): AfterOpti
   at === 0 ? {} : at === count - 1 ? { always: names.slice(1) } : { after: "n0" };
 
 function drawAfter(names: readonly string[], random: SeededRandom): AfterOptions {
-  const lists = { after: [] as string[], onFailure: [] as string[], always: [] as string[] };
+  const lists = { after: [] as string[], afterFailureOf: [] as string[], always: [] as string[] };
   for (const name of names.slice(-4))
     if (random.chance(0.4))
-      lists[random.pick(["after", "after", "after", "onFailure", "always"] as const)].push(name);
+      lists[random.pick(["after", "after", "after", "afterFailureOf", "always"] as const)].push(name);
   const count = Object.values(lists).flat().length;
   if (count < 2 || random.chance(0.5)) return lists;
   return { ...lists, join: random.chance(0.5) ? "any" : random.whole(1, count) };
@@ -144,7 +144,7 @@ function addNode(host: FlowHost, made: Flow, { name, after, random, depth }: Dra
       tolerate: random.whole(0, 3),
     });
   } else {
-    const { onFailure: _, ...others } = after;
+    const { afterFailureOf: _, ...others } = after;
     made.sub(name, drawFlow(host, random, depth + 1), joinable(others));
   }
 }

@@ -10,10 +10,10 @@ import { hangMs } from "./hang-ms.ts";
 export async function expectEndWithout(store: Store, damage: (id: string) => Promise<void>): Promise<void> {
   const mill = millOn(store);
   try {
-    const given = flow("damaged", { onFailure: "collect" });
+    const given = flow("damaged", { failureMode: "collect" });
     const first = given.add("first", step, "1");
     given.add("behind", step, "2", { after: first });
-    given.add("clean", step, "3", { onFailure: first });
+    given.add("clean", step, "3", { afterFailureOf: first });
     given.add("ended", step, "4");
     given.group("group", [step.with("5"), step.with("6")], { tolerate: 1, after: "ended" });
     given.add("last", step, "7", { after: "group" });

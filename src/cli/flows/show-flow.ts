@@ -16,7 +16,7 @@ export function flowText(flow: FlowView, nodes: readonly FlowNodeView[], now: nu
     line("name", escapeText(flow.name)),
     line("state", `${flow.state}${reason}${closing}`),
     line("jobs", `${count(jobs.length)}: ${countStates(jobs)}`),
-    line("failures", onFailure[flow.onFailure]),
+    line("failures", failureMode[flow.failureMode]),
     ...(flow.tags.length === 0 ? [] : [line("tags", flow.tags.map(escapeText).join(", "))]),
     line("created", `${formatInstant(flow.createdAt)}, ${formatAge(flow.createdAt, now)}`),
     ...(took === null ? [] : [line("took", durationText(took))]),
@@ -25,7 +25,7 @@ export function flowText(flow: FlowView, nodes: readonly FlowNodeView[], now: nu
   ].join("\n");
 }
 
-const onFailure = {
+const failureMode = {
   isolate: "isolate: what depends on a failed node is skipped, the rest goes on",
   "fail-fast": "fail-fast: the first failure cancels the rest",
   collect: "collect: what depends on a failed node is skipped, and the flow completes",

@@ -77,7 +77,7 @@ describe("a flow is refused", () => {
       "invalid-flow",
       (f) => {
         const a = f.add("a", step, "");
-        f.add("b", join, { parts: [a.result] }, { onFailure: a });
+        f.add("b", join, { parts: [a.result] }, { afterFailureOf: a });
       },
     ],
     [

@@ -158,7 +158,7 @@ describe("what people see", () => {
     const three = given.add("three", step, "3");
     given.add("all", step, "all", { after: [one, three] });
     given.add("any two", step, "any", { always: [one, two, three], join: 2 });
-    given.add("rescue", step, "r", { onFailure: one });
+    given.add("rescue", step, "r", { afterFailureOf: one });
     const [run, steps] = await begin(given);
     const why = async (node: string): Promise<string | undefined> =>
       (await v.run(v.mill.explain(node === "" ? run.id : `${run.id}.${node}`)))?.why;

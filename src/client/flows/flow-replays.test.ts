@@ -8,7 +8,7 @@ const v = useVirtualMill();
 const { begin, ended } = flowsOn(v);
 
 test("in a flow that failed fast, cancelled nodes come back with the failed ones", async () => {
-  const given = flow("fast", { onFailure: "fail-fast" });
+  const given = flow("fast", { failureMode: "fail-fast" });
   const second = given.add("second", step, "2", { after: given.add("first", step, "fail") });
   given.add("third", step, "3", { after: second });
   given.add("late", step, "late", { delay: "1h" });
@@ -32,7 +32,7 @@ test("in a map that failed, the cancelled items come back, under its cap", async
 });
 
 test("an inner flow that failed fast comes back as a whole", async () => {
-  const inner = flow("inner", { onFailure: "fail-fast" });
+  const inner = flow("inner", { failureMode: "fail-fast" });
   inner.add("bad", step, "fail");
   inner.add("beside", step, "hold");
   const given = flow("outer");
@@ -48,7 +48,7 @@ test("an inner flow that failed fast comes back as a whole", async () => {
 });
 
 test("losers of a race, nodes that a join cancelled and nodes that were cancelled by hand stay as they are", async () => {
-  const given = flow("mixed", { onFailure: "fail-fast" });
+  const given = flow("mixed", { failureMode: "fail-fast" });
   given.race("race", [step.with("x"), step.with("hold")]);
   const slow = given.add("slow", step, "hold");
   const any = given.add("any", step, "any", {
@@ -75,8 +75,8 @@ test("a node that was cancelled or expired before it was freed is freed or skipp
   const given = flow("cancelled");
   const first = given.add("first", step, "hold");
   given.add("good", step, "good", { after: first });
-  given.add("sorry", step, "sorry", { onFailure: first });
-  given.add("late", step, "late", { onFailure: first, deadline: "1s" });
+  given.add("sorry", step, "sorry", { afterFailureOf: first });
+  given.add("late", step, "late", { afterFailureOf: first, deadline: "1s" });
   const [run, steps] = await begin(given);
   await v.advance(2000);
   expect(await v.run(statesOf(run))).toMatchObject({ first: "running", late: "expired" });

@@ -61,8 +61,8 @@ describe("edges and joins", () => {
     const given = flow("conditions");
     const bad = given.add("bad", step, "fail");
     const good = given.add("good", step, "good");
-    given.add("on bad", step, "x", { onFailure: bad });
-    given.add("on good", step, "y", { onFailure: good });
+    given.add("on bad", step, "x", { afterFailureOf: bad });
+    given.add("on good", step, "y", { afterFailureOf: good });
     given.add("anyway", step, "z", { always: [bad, good] });
     const { nodes } = await toEnd(given);
     expect(nodes).toEqual({
@@ -96,12 +96,12 @@ describe("failure policies", () => {
   });
 
   test("fail-fast cancels the other nodes", async () => {
-    const { state, nodes } = await toEnd(withFailure(), { onFailure: "fail-fast" });
+    const { state, nodes } = await toEnd(withFailure(), { failureMode: "fail-fast" });
     expect([state, nodes["beside"]]).toEqual(["failed", "cancelled"]);
   });
 
   test("collect completes the flow, however many nodes failed", async () => {
-    const [run, steps] = await begin(withFailure(), { onFailure: "collect" });
+    const [run, steps] = await begin(withFailure(), { failureMode: "collect" });
     await v.advance(100);
     steps.letGo();
     expect(await v.run(run.result())).toMatchObject({ beside: "hold" });

@@ -4,9 +4,9 @@ import { MillraceError } from "../../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
 import { flowQueue, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
 import { Flow } from "../../engine/flows/flow.ts";
-import { checkOnFailure } from "../../engine/flows/flow-options.ts";
+import { checkFailureMode } from "../../engine/flows/flow-options.ts";
 import { conditionOf } from "../../model/flow/graph.ts";
-import type { Condition, OnFailure, Part } from "../../model/flow/graph.ts";
+import type { Condition, FailureMode, Part } from "../../model/flow/graph.ts";
 import { countMembers } from "../../model/flow/decide-flow.ts";
 import type { FlowCounts } from "../../model/flow/decide-flow.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
@@ -35,7 +35,7 @@ type FlowsNeeds = Needs<
 
 export interface SubmitFlowOptions {
   /** What the failure of a node means. Default: the value of the flow, else "isolate". */
-  onFailure?: OnFailure;
+  failureMode?: FailureMode;
   tags?: readonly string[];
   /** How long the flow and its members are kept after it has ended. */
   retention?: RetentionOptions;
@@ -49,7 +49,7 @@ export interface FlowView {
   readonly name: string;
   readonly state: FlowState;
   readonly reason: string | null;
-  readonly onFailure: OnFailure;
+  readonly failureMode: FailureMode;
   readonly counts: FlowCounts;
   /** Its cancel was asked for, or it fails fast: no node can be added any more. */
   readonly isClosing: boolean;
@@ -132,11 +132,11 @@ export class Flows {
   ): Promise<FlowRun> {
     if (!(given instanceof Flow)) throw invalidOption("submit: give what flow(...) returned.");
     const what = `submit of flow ${JSON.stringify(given.name)}`;
-    checkOptions(options, what, ["onFailure", "tags", "retention"]);
-    const { onFailure = given.onFailure ?? "isolate", ...shared } = options;
+    checkOptions(options, what, ["failureMode", "tags", "retention"]);
+    const { failureMode = given.failureMode ?? "isolate", ...shared } = options;
     const { policy, tags } = readEnqueueOptions(shared, what);
     const planned = await planFlow(this.#needs, given, {
-      onFailure: checkOnFailure(onFailure, `${what}: onFailure`),
+      failureMode: checkFailureMode(failureMode, `${what}: failureMode`),
       policy,
       ...(tags === undefined ? {} : { tags }),
     });
@@ -308,7 +308,7 @@ export function viewFlow(record: JobRecord): FlowView {
   return {
     ...{ id, name, reason, isClosing: cancelAsked, tags: tags ?? [] },
     state: isTerminal(state) ? (state as FlowState) : "running",
-    onFailure: part?.kind === "flow" ? part.onFailure : "isolate",
+    failureMode: part?.kind === "flow" ? part.failureMode : "isolate",
     counts: countMembers(readWaits(record.waits ?? "")),
     createdAt: new Date(createdAt),
     endedAt: endedAt === null ? null : new Date(endedAt),

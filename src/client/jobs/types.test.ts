@@ -94,9 +94,9 @@ describe("inputs and results have the types of the definition", () => {
         await mill.in(connection).enqueue(each, { kind: "large", version: 1, box: [1, 2], card });
         await tested.enqueue(each, { kind: "large", version: 1, box: [1, 2], card, note: "x" });
         await mill.enqueueMany([each.with({ kind: "large", version: 1, box: [1, 2], card })]);
-        handler(job("first"), async ({ enqueue, onFailure }) => {
+        handler(job("first"), async ({ enqueue, whenFailed }) => {
           enqueue(each, { kind: "small", version: 1, box: [1, 2], card });
-          onFailure.enqueue(each, { kind: "small", version: 1, box: [1, 2], card });
+          whenFailed.enqueue(each, { kind: "small", version: 1, box: [1, 2], card });
           // @ts-expect-error a kind that does not exist
           enqueue(each, { kind: "medium", version: 1, box: [1, 2], card });
         });

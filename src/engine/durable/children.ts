@@ -72,7 +72,7 @@ export async function planInvoke(
   const given = isFlow ? job : flowOf(job, input, options);
   const { policy } = readEnqueueOptions({}, "step.invoke");
   const planned = await planFlow(needs, given, {
-    ...{ onFailure: given.onFailure ?? "isolate", policy, tags: [memberTag(run)] },
+    ...{ failureMode: given.failureMode ?? "isolate", policy, tags: [memberTag(run)] },
     invoked: { id: childIdOf(needs, parent), by: { run, round, call, ...(isFlow ? {} : { isJob: true }) } },
   });
   return { jobs: planned.jobs.map((each) => known(each, parent)) };

@@ -1,7 +1,7 @@
 /** What the verbs of a flow's builder take, and how their options are read. */
 import type { Expansion } from "../../model/flow/flow-meta.ts";
 import { invalidFlow, nodesMax } from "../../model/flow/graph.ts";
-import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts";
+import type { Condition, GraphNode, FailureMode } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
@@ -19,7 +19,7 @@ export interface AfterOptions {
   /** It runs once these have completed. */
   after?: NodeOrName | readonly NodeOrName[];
   /** It runs once these have failed or expired. */
-  onFailure?: NodeOrName | readonly NodeOrName[];
+  afterFailureOf?: NodeOrName | readonly NodeOrName[];
   /** It runs once these have ended, in whichever way. */
   always?: NodeOrName | readonly NodeOrName[];
   /** How many of all these: "all" (the default), "any", or a number of them. */
@@ -57,7 +57,7 @@ export interface GroupOfOptions extends AfterOptions {
 }
 
 export interface SubFlowOptions extends AfterOptions {
-  onFailure?: never;
+  failureMode?: never;
 }
 
 /** A node of a flow that is being built. */
@@ -77,16 +77,16 @@ export interface FlowPart<Item = unknown> {
 
 export interface FlowDefinitionOptions {
   /** What the failure of a node means; "isolate" by default. The submit may say otherwise. */
-  onFailure?: OnFailure;
+  failureMode?: FailureMode;
 }
 
-export const afterKeys = ["after", "onFailure", "always", "join"] as const;
+export const afterKeys = ["after", "afterFailureOf", "always", "join"] as const;
 export const memberKeys = enqueueKeys.filter((key) => key !== "id" && key !== "repeatOf");
 
-const policies: readonly OnFailure[] = ["isolate", "fail-fast", "collect"];
+const policies: readonly FailureMode[] = ["isolate", "fail-fast", "collect"];
 
-export function checkOnFailure(value: unknown, what: string): OnFailure {
-  if (policies.includes(value as OnFailure)) return value as OnFailure;
+export function checkFailureMode(value: unknown, what: string): FailureMode {
+  if (policies.includes(value as FailureMode)) return value as FailureMode;
   throw invalidOption(`${what} must be one of ${policies.join(", ")}.`);
 }
 
@@ -107,7 +107,7 @@ export function checkSubmissions(jobs: readonly AnySubmission[], what: string): 
 
 const conditions: readonly { readonly key: keyof AfterOptions; readonly on: Condition }[] = [
   { key: "after", on: "success" },
-  { key: "onFailure", on: "failure" },
+  { key: "afterFailureOf", on: "failure" },
   { key: "always", on: "always" },
 ];
 

@@ -10,7 +10,7 @@
 import { expanderName } from "../../model/flow/flow-meta.ts";
 import type { Expansion, ResultRef } from "../../model/flow/flow-meta.ts";
 import { checkNodeName, invalidFlow } from "../../model/flow/graph.ts";
-import type { GraphNode, OnFailure, Part } from "../../model/flow/graph.ts";
+import type { GraphNode, FailureMode, Part } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
@@ -18,7 +18,7 @@ import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../submit
 import {
   afterKeys,
   checkItems,
-  checkOnFailure,
+  checkFailureMode,
   checkSubmissions,
   listOf,
   MadeNode,
@@ -77,18 +77,18 @@ export class Flow {
   /** @internal */
   readonly nodes: BuiltNode[] = [];
   readonly #title: string;
-  readonly #onFailure: OnFailure | null;
+  readonly #failureMode: FailureMode | null;
 
   constructor(name: string, options: FlowDefinitionOptions = {}) {
     this.name = checkName(name, "flow name");
     this.#title = `flow ${JSON.stringify(name)}`;
-    const { onFailure } = checkOptions(options, this.#title, ["onFailure"]) as FlowDefinitionOptions;
-    this.#onFailure = onFailure === undefined ? null : checkOnFailure(onFailure, "flow: onFailure");
+    const { failureMode } = checkOptions(options, this.#title, ["failureMode"]) as FlowDefinitionOptions;
+    this.#failureMode = failureMode === undefined ? null : checkFailureMode(failureMode, "flow: failureMode");
   }
 
   /** @internal */
-  get onFailure(): OnFailure | null {
-    return this.#onFailure;
+  get failureMode(): FailureMode | null {
+    return this.#failureMode;
   }
 
   /** Adds a job. References to results of other nodes in its input make it come after these. */
@@ -231,7 +231,12 @@ export class Flow {
     if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
     if (other === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
-    const path = this.#addPart(name, { kind: "flow", onFailure: other.onFailure ?? "isolate" }, given, what);
+    const path = this.#addPart(
+      name,
+      { kind: "flow", failureMode: other.failureMode ?? "isolate" },
+      given,
+      what,
+    );
     for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
     return new MadeNode<Result>(this, path);
   }

@@ -8,7 +8,7 @@ import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta, Invoker } from "../../model/flow/flow-meta.ts";
 import { writeFreed } from "../../model/flow/freed.ts";
 import { invalidFlow, lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
-import type { OnFailure, Part, PlannedNode } from "../../model/flow/graph.ts";
+import type { FailureMode, Part, PlannedNode } from "../../model/flow/graph.ts";
 import { newWaits } from "../../model/flow/flow-waits.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
@@ -29,7 +29,7 @@ export interface PlannedFlow {
 }
 
 export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
-  readonly onFailure: OnFailure;
+  readonly failureMode: FailureMode;
   readonly policy: JobPolicy;
   /** Of a flow that a durable run invokes: its id follows from the call. */
   readonly invoked?: { readonly id: string; readonly by: Invoker };
@@ -40,7 +40,7 @@ export async function planFlow(
   flow: Flow,
   options: FlowJobOptions,
 ): Promise<PlannedFlow> {
-  const part: Part = { kind: "flow", onFailure: options.onFailure };
+  const part: Part = { kind: "flow", failureMode: options.failureMode };
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);

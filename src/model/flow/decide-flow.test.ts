@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createPolicyReader } from "../job/job-policy.ts";
 import { terminalStates } from "../job/job-state.ts";
 import type { TerminalState } from "../job/job-state.ts";
-import type { OnFailure, Part } from "./graph.ts";
+import type { FailureMode, Part } from "./graph.ts";
 import { countEnds, decideFlow, liveMembers } from "./decide-flow.ts";
 import type { FlowStanding } from "./decide-flow.ts";
 import type { Waits } from "./flow-waits.ts";
@@ -20,7 +20,7 @@ function standing(
   const waits: Waits = { need, slack, passed: 0, defers: 1, members };
   return { part, waits, policy, cancelAsked, cancelReason: null, hasNoList };
 }
-const whole = (onFailure: OnFailure): Part => ({ kind: "flow", onFailure });
+const whole = (failureMode: FailureMode): Part => ({ kind: "flow", failureMode });
 const group: Part = { kind: "group", tolerate: 1 };
 const race = (first = 1, cancelsRest = true): Part => ({ kind: "race", first, cancelsRest });
 const [completed, failed, cancelled, skipped] = (
@@ -30,8 +30,8 @@ const open = { end: null, cancelsRest: false };
 
 describe("a flow", () => {
   test("is open until all its nodes have ended, whatever has failed", () => {
-    for (const onFailure of ["isolate", "collect", "fail-fast"] as const)
-      expect(decideFlow(standing(whole(onFailure), 3, { completed: 1, failed: 1 }))).toEqual(open);
+    for (const failureMode of ["isolate", "collect", "fail-fast"] as const)
+      expect(decideFlow(standing(whole(failureMode), 3, { completed: 1, failed: 1 }))).toEqual(open);
   });
 
   test("has failed where a node failed or expired, unless failures are collected", () => {

@@ -97,7 +97,7 @@ export function decideFlow(flow: FlowStanding): FlowDecision {
       if (!areOver) return { end: null, cancelsRest: isLost };
       const hasFailed = ended.failed + ended.expired > 0;
       if (cancelAsked && !(isLost && hasFailed)) return { end: cancelled, cancelsRest: false };
-      const isFailed = hasFailed && part.onFailure !== "collect";
+      const isFailed = hasFailed && part.failureMode !== "collect";
       return { end: isFailed ? end("failed", "node-failed") : end("completed", null), cancelsRest: false };
     }
     case "group": {

@@ -10,7 +10,7 @@ import { hasBit, readEdge } from "./edge.ts";
 import { lastNodes, needOfPart, planGraph } from "./graph.ts";
 import type { Condition, GraphNode, PlannedNode } from "./graph.ts";
 
-const whole = { path: "", part: { kind: "flow", onFailure: "isolate" } } as const;
+const whole = { path: "", part: { kind: "flow", failureMode: "isolate" } } as const;
 const refused = (message: RegExp) =>
   expect.objectContaining({ code: "invalid-flow", message: expect.stringMatching(message) as string });
 

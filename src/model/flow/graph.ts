@@ -20,7 +20,7 @@ export type Condition = "success" | "failure" | "always";
 
 /** When a part ends, by its nodes. */
 export type Part =
-  | { readonly kind: "flow"; readonly onFailure: OnFailure }
+  | { readonly kind: "flow"; readonly failureMode: FailureMode }
   /** Tolerates N nodes that do not complete. A map may have a cap: N of its items are free at once. */
   | { readonly kind: "group"; readonly tolerate: number; readonly concurrency?: number }
   /** Decided when N nodes have completed. */
@@ -30,7 +30,7 @@ export type Part =
  * What the failure of a node means. isolate: its descendants are skipped, other nodes go on, the flow fails. fail-fast:
  * all other nodes are cancelled. collect: as isolate, but the flow completes, whatever its counts are.
  */
-export type OnFailure = "isolate" | "fail-fast" | "collect";
+export type FailureMode = "isolate" | "fail-fast" | "collect";
 
 export interface GraphNode {
   readonly path: string;
@@ -83,7 +83,7 @@ export function conditionOf(edge: string): Condition {
 function flowMasks(part: Part): { readonly meets: number; readonly misses: number } {
   switch (part.kind) {
     case "flow":
-      return { meets: everyEnd, misses: part.onFailure === "fail-fast" ? failed : 0 };
+      return { meets: everyEnd, misses: part.failureMode === "fail-fast" ? failed : 0 };
     case "group":
       return { meets: everyEnd, misses: everyEnd - completed };
     case "race":

@@ -65,8 +65,8 @@ export class RunContext extends JobContext {
     return refuse("kv", "mill.kv in a step");
   }
 
-  override get onFailure(): EffectsScope {
-    return refuse("onFailure", "the undo of a step");
+  override get whenFailed(): EffectsScope {
+    return refuse("whenFailed", "the undo of a step");
   }
 
   override get flow(): ContextFlow | null {

@@ -45,7 +45,7 @@ export function effectsScope(
   attempt: Attempt,
   { which, check, mintId = () => needs.ids.mintBeside(attempt.job.id) }: ScopeOptions,
 ): EffectsScope {
-  const scope = which === "effects" ? "" : "onFailure.";
+  const scope = which === "effects" ? "" : "whenFailed.";
   const draft = (call: string): EffectsDraft => {
     check(`${scope}${call}`);
     return (attempt[which] ??= new EffectsDraft());

@@ -115,13 +115,13 @@ describe("effects", () => {
     );
     const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
     const context = await v.run(kept.promise);
-    const { enqueue, kv, onFailure } = context;
+    const { enqueue, kv, whenFailed } = context;
     await v.run(handle.result());
     const late = [
       () => enqueue(next, "x"),
       () => kv.put("key", 1),
       () => kv.delete("key"),
-      () => onFailure.enqueue(next, "x"),
+      () => whenFailed.enqueue(next, "x"),
       () => context.enqueue(next, "x"),
     ];
     for (const call of late) expect(call).toThrow(expect.objectContaining({ code: "lease-lost" }));
@@ -130,7 +130,7 @@ describe("effects", () => {
         'enqueue("next")',
         'kv.put("key")',
         'kv.delete("key")',
-        'onFailure.enqueue("next")',
+        'whenFailed.enqueue("next")',
         'enqueue("next")',
       ],
     ]);

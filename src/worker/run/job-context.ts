@@ -223,7 +223,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   /** Effects that are applied only if this attempt is the job's last and it fails. */
-  get onFailure(): EffectsScope {
+  get whenFailed(): EffectsScope {
     return this.#scope("failureEffects");
   }
 

@@ -231,9 +231,9 @@ describe("around a handler", () => {
     const failing = job("failing", { retry: { attempts: 2, backoff: 0 } });
     await v.run(
       v.mill.work([
-        handler(failing, async ({ onFailure, kv }) => {
+        handler(failing, async ({ whenFailed, kv }) => {
           kv.put("done", true);
-          onFailure.kv.put("lost", true);
+          whenFailed.kv.put("lost", true);
           throw new Error("no");
         }),
       ]),

@@ -167,7 +167,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return { ...this.#scope("completion").kv, get: (key) => this.#readKv(key) };
   }
 
-  get onFailure(): EffectsScope {
+  get whenFailed(): EffectsScope {
     return this.#scope("failure");
   }
 

@@ -90,7 +90,7 @@ function checkPath(path: unknown): string {
 function checkPart(part: Part): Part {
   switch (part.kind) {
     case "flow":
-      return { kind: "flow", onFailure: part.onFailure };
+      return { kind: "flow", failureMode: part.failureMode };
     case "group": {
       const { concurrency } = part;
       const cap =

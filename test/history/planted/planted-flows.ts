@@ -9,7 +9,7 @@ import type { Planted, Write } from "./planted.ts";
 import type { Scribe } from "../scribe.ts";
 
 const onSuccess = { meets: bitsOf("completed"), misses: everyEnd - bitsOf("completed") };
-const part = { kind: "flow", onFailure: "isolate" } as const;
+const part = { kind: "flow", failureMode: "isolate" } as const;
 const freed = writeFreed({ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, ttlMs: null });
 const toFlow = writeEdge({ meets: everyEnd, misses: 0, target: "" });
 

@@ -8,7 +8,7 @@ import { everything, followUp, stranger } from "./jobs.ts";
 import type { Wish } from "./jobs.ts";
 
 export default async function doAsWished(context: JobContext<Wish>): Promise<unknown> {
-  const { input, progress, log, kv, enqueue, onFailure, signal } = context;
+  const { input, progress, log, kv, enqueue, whenFailed, signal } = context;
   switch (input.do) {
     case "echo":
       return input.value;
@@ -49,8 +49,8 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       return "not reached";
     case "fail-with-effects":
       kv.put("never", 1);
-      onFailure.kv.put("failed", context.attempt);
-      onFailure.enqueue(followUp, { from: "failure" });
+      whenFailed.kv.put("failed", context.attempt);
+      whenFailed.enqueue(followUp, { from: "failure" });
       throw new TypeError("as asked", { cause: new Error("deeper") });
     case "unlisted":
       enqueue(everything, { do: "echo", value: 1 });

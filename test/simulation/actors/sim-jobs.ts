@@ -155,7 +155,7 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
     drawThrottle(host.plan.gating, random.fork("throttle")) ??
     drawKeyThrottle(host.plan.laning, random.fork("key throttle"));
   if (random.chance(0.3))
-    context.onFailure.enqueue(follow, { parent: context.id, fence: context.fence.value });
+    context.whenFailed.enqueue(follow, { parent: context.id, fence: context.fence.value });
   if (draw < 0.2) {
     end("threw");
     throw new Error(`failure of ${context.input.key}`);
