@@ -6,7 +6,7 @@ import { hangMs } from "../support/hang-ms.ts";
 
 /** Clears the screen, rings, forges a line, hides text, turns it round, and is no well-formed Unicode. */
 const evil = "a\u001b[2J\u0007\r\nforged: ok\u009b31m\u202egnp\u2028\u200b\u0000\ud800";
-/** What a name may be: everything above but controls. */
+/** What a name may be: anything but controls and invisible characters, except the joiner in the last one. */
 const names = [
   `"quoted' {braces}: \`$(rm -rf)\``,
   "__proto__",
@@ -14,7 +14,7 @@ const names = [
   "--json",
   "-h",
   "ünïcödé 日本 🎉",
-  "\u202egnp.exe",
+  "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 ];
 const unsafe = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\ufeff]/;
 
@@ -69,6 +69,15 @@ describe("hostile text", () => {
     const { job: shown } = JSON.parse(out) as { job: Record<string, never> };
     expect(shown).toMatchObject({ name: names[0], queue: names[6], tags: names, input: { [evil]: [evil] } });
     expect(shown["failures"]).toMatchObject([{ error: { message: evil, name: evil, code: evil } }]);
+  });
+
+  test("is no name: what turns text round or cannot be seen is refused, and shown escaped", async () => {
+    for (const hidden of ["\u202egnp.exe", "ab\u00adcd", "tag\u{e0041}"]) {
+      const { code, err } = await say(["enqueue", hidden, "--store", aStoreUrl()]);
+      expect(err).toContain("invalid-name");
+      expect(err).not.toMatch(/\p{Cf}/u);
+      expect(code).toBe(2);
+    }
   });
 
   test("in arguments is refused or repeated escaped", async () => {
