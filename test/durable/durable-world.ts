@@ -53,7 +53,7 @@ export const plainCodec: RunCodec = {
   readSignal: (name, text) => {
     const value: unknown = text === null ? null : JSON.parse(text);
     const fits = name === "ok" ? typeof value === "object" : typeof value === "number";
-    return fits ? { value } : { refused: "wrong shape" };
+    return fits ? { value, text } : { refused: "wrong shape" };
   },
 };
 

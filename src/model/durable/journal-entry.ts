@@ -60,9 +60,20 @@ export type EntryBody =
       readonly error: string;
       readonly retryInMs: number;
     } & OfCall)
-  | ({ readonly kind: "arrived"; readonly signal: number } & OfCall)
+  | ({
+      readonly kind: "arrived";
+      readonly signal: number;
+      /** What the schema made of the signal; left out if it is the signal's own value. */
+      readonly value?: string | null;
+    } & OfCall)
   | { readonly kind: "refused"; readonly signal: number; readonly why: string }
-  | ({ readonly kind: "decided"; readonly signals: readonly number[]; readonly approved: boolean } & OfCall)
+  | ({
+      readonly kind: "decided";
+      readonly signals: readonly number[];
+      readonly approved: boolean;
+      /** What the schema made of each signal; left out if it changed none. */
+      readonly values?: readonly (string | null)[];
+    } & OfCall)
   | ({ readonly kind: "rang" } & OfCall)
   | ({ readonly kind: "escalated"; readonly endsInMs: number } & OfCall)
   | ({ readonly kind: "raced"; readonly winner: string } & OfCall)

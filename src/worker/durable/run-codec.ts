@@ -2,6 +2,7 @@
  * What a run records of values, errors and signals: payloads as for inputs and results, errors as they are sent to a
  * sandbox, with their control outcomes.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { Needs } from "../../engine/services.ts";
 import type { SignalSchemas } from "../../engine/durable/durable-definition.ts";
 import { checkSchema } from "../../engine/submit/standard-schema.ts";
@@ -12,8 +13,10 @@ import type { SentError } from "../sandbox/sent-error.ts";
 import type { RunCodec } from "./run-execution.ts";
 
 export function createRunCodec({ coder }: Needs<"coder">, signals: SignalSchemas): RunCodec {
+  const encode = (value: unknown, what: string): string | null =>
+    value === undefined ? null : coder.encode(value, what);
   return {
-    encode: (value) => (value === undefined ? null : coder.encode(value, "result of a step")),
+    encode: (value) => encode(value, "result of a step"),
     decode: (text) => (text === null ? undefined : coder.decode(text)),
     encodeError: (error) => JSON.stringify(sendThrown(error)),
     decodeError: (text) => receiveThrown(JSON.parse(text) as SentError),
@@ -21,11 +24,13 @@ export function createRunCodec({ coder }: Needs<"coder">, signals: SignalSchemas
       const schema = (signals as Readonly<Record<string, StandardSchema>>)[name];
       if (schema === undefined) return { refused: "the job takes no such signal any more" };
       try {
-        const value = text === null ? undefined : coder.decode(text);
-        const read = checkSchema(schema, value, { code: "invalid-input", what: "The signal" });
-        if (!(read instanceof Promise)) return { value: read };
-        read.catch(() => undefined);
-        return { refused: "the schema of a signal must answer at once" };
+        const sent = text === null ? undefined : coder.decode(text);
+        const value = checkSchema(schema, sent, { code: "invalid-input", what: "The signal" });
+        if (value instanceof Promise) {
+          value.catch(() => undefined);
+          return { refused: "the schema of a signal must answer at once" };
+        }
+        return { value, text: isDeepStrictEqual(value, sent) ? text : encode(value, "signal") };
       } catch (error) {
         // Another worker may have the key.
         if (isMillraceError(error, "unknown-key")) throw error;

@@ -60,8 +60,11 @@ export interface RunCodec {
   decode(text: string | null): unknown;
   encodeError(error: unknown): string;
   decodeError(text: string): unknown;
-  /** The value of a signal, or why it is refused. */
-  readSignal(name: string, text: string | null): { readonly value: unknown } | { readonly refused: string };
+  /** What the schema makes of a signal, with its text: that of the signal if the schema changes nothing. */
+  readSignal(
+    name: string,
+    text: string | null,
+  ): { readonly value: unknown; readonly text: string | null } | { readonly refused: string };
 }
 
 export interface RunSettings {
@@ -398,17 +401,20 @@ export class RunExecution {
         const signal = this.signals.take(body.signal);
         return this.#settle(call, at, () => ({
           kind: "value",
-          value: this.#arrivedValue(call as LiveCall, signal),
+          value: this.#arrivedValue(call as LiveCall, signal, body.value),
         }));
       }
       case "decided": {
+        const { values } = body;
         const answers = body.signals.map((number) => this.signals.take(number));
         return this.#settle(call, at, () => ({
           kind: "value",
           value: {
             approved: body.approved,
             timedOut: false,
-            answers: answers.flatMap((each) => (each === undefined ? [] : [this.#answerOf(each)])),
+            answers: answers.flatMap((each, index) =>
+              each === undefined ? [] : [this.#answerOf(each, values?.[index])],
+            ),
           },
         }));
       }
@@ -451,20 +457,26 @@ export class RunExecution {
     return { kind: "error", error: call?.plan.failed?.(cause) ?? cause };
   }
 
-  #arrivedValue(call: LiveCall, signal: UnreadSignal | undefined): unknown {
+  #arrivedValue(call: LiveCall, signal: UnreadSignal | undefined, made?: string | null): unknown {
     if (signal === undefined) return undefined;
-    const read = this.settings.codec.readSignal(signal.name, signal.value);
-    const value = "value" in read ? read.value : undefined;
+    const value = this.#takenValue(signal, made);
     return call.plan.arrived?.(signal, value) ?? value;
   }
 
-  #answerOf(signal: UnreadSignal): { source: string | null; at: Date; value: unknown } {
-    const read = this.settings.codec.readSignal(signal.name, signal.value);
+  #answerOf(signal: UnreadSignal, made?: string | null): { source: string | null; at: Date; value: unknown } {
     return {
       source: signal.source,
       at: new Date(signal.at),
-      value: "value" in read ? read.value : undefined,
+      value: this.#takenValue(signal, made),
     };
+  }
+
+  /**
+   * A schema reads a signal once, when a wait takes it. A replay hands out the same, whatever became of the schema.
+   * @param made what the schema made of it; undefined if it changed nothing.
+   */
+  #takenValue({ value }: UnreadSignal, made?: string | null): unknown {
+    return this.settings.codec.decode(made === undefined ? value : made);
   }
 
   #close(prefix: string): void {
@@ -573,7 +585,7 @@ export class RunExecution {
 
   #takeSignal(call: LiveCall): boolean {
     const { key, kind: as, plan } = call;
-    for (const { signal, value } of this.#readable(call)) {
+    for (const { signal, value, text } of this.#readable(call)) {
       try {
         if (plan.where !== undefined && !plan.where(value)) continue;
       } catch (error) {
@@ -581,7 +593,8 @@ export class RunExecution {
         return true;
       }
       this.signals.take(signal.number);
-      this.decided(call, { kind: "arrived", call: key, as, signal: signal.number });
+      const made = text === signal.value ? {} : { value: text };
+      this.decided(call, { kind: "arrived", call: key, as, signal: signal.number, ...made });
       return true;
     }
     return false;
@@ -589,35 +602,33 @@ export class RunExecution {
 
   #takeAnswers(call: LiveCall): boolean {
     const { key, kind: as, plan } = call;
+    const read = this.#readable(call);
     let decision: ReturnType<typeof decideApproval>;
     try {
-      const answers = this.#readable(call).map(({ signal, value }) => ({
-        ...signal,
-        approves: plan.where?.(value) ?? true,
-      }));
+      const answers = read.map(({ signal, value }) => ({ ...signal, approves: plan.where?.(value) ?? true }));
       decision = decideApproval(answers, plan.needed ?? 1);
     } catch (error) {
       this.decided(call, { kind: "error", call: key, as, error: this.settings.codec.encodeError(error) });
       return true;
     }
     if (decision.kind === "open") return false;
-    for (const number of decision.signals) this.signals.take(number);
-    this.decided(call, {
-      kind: "decided",
-      call: key,
-      as,
-      signals: decision.signals,
-      approved: decision.approved,
-    });
+    const { signals, approved } = decision;
+    for (const number of signals) this.signals.take(number);
+    const taken = signals.map((number) => read.find(({ signal }) => signal.number === number));
+    const isMade = taken.some((each) => each?.text !== each?.signal.value);
+    const made = isMade ? { values: taken.map((each) => each?.text ?? null) } : {};
+    this.decided(call, { kind: "decided", call: key, as, signals, approved, ...made });
     return true;
   }
 
   /** The signals that a wait may take, with their values. Those of the wrong shape are refused once and for all. */
-  #readable(call: LiveCall): { readonly signal: UnreadSignal; readonly value: unknown }[] {
+  #readable(
+    call: LiveCall,
+  ): { readonly signal: UnreadSignal; readonly value: unknown; readonly text: string | null }[] {
     const name = call.plan.signal ?? "";
     return this.signals.unreadFor(name, call.key, call.wakeAt).flatMap((signal) => {
       const read = this.settings.codec.readSignal(name, signal.value);
-      if ("value" in read) return [{ signal, value: read.value }];
+      if ("value" in read) return [{ signal, ...read }];
       this.signals.take(signal.number);
       this.record({ kind: "refused", signal: signal.number, why: read.refused });
       return [];
