@@ -239,8 +239,8 @@ export interface LeasedWrite extends LeaseRef {
    */
   readonly effects?: Effects;
   /**
-   * With entries only: the run has got further, so its attempts count anew: attempt = 1, and the attempt log is
-   * emptied.
+   * With entries only: the run has got further, so its attempts count anew: attempt = 1, and the attempt log is emptied
+   * unless a cancel was requested, whose reason it has.
    */
   readonly setsBack?: true;
 }

@@ -156,4 +156,15 @@ export const journalScripts: readonly Script[] = [
     record(3, { ...aRecord(lease("a", 1, 2), anEntry("1")), setsBack: true }),
     journal(3),
   ],
+  [
+    "a run that has got further keeps the log of a requested cancel",
+    submit(0, aJob({ id: "a" })),
+    claim(0),
+    change(1, {
+      id: "a",
+      cases: [{ guard: { states: ["running"] }, next: askCancel, attempts: "why" }],
+    }),
+    record(2, { ...aRecord(held, anEntry("1")), setsBack: true }),
+    journal(2),
+  ],
 ];

@@ -208,7 +208,8 @@ export class ReferenceStore {
       lines.push({ number: lines.length + 1, at: this.#rules.now, body: isFull ? overflow : body });
     }
     if (entries === undefined) return "ok";
-    if (setsBack === true) Object.assign(job, { attempt: 1, attempts: null });
+    if (setsBack === true)
+      Object.assign(job, { attempt: 1, attempts: job.cancelAsked ? job.attempts : null });
     const isNew = this.#rules.append(job, entries) > 0;
     if (effects !== undefined && isNew) {
       const { jobs, docs, ...growth } = effects;

@@ -36,9 +36,12 @@ export function newRound(durable: number): number {
   return (roundOf(durable) + 1) * roundStep + (durable & durableMarks.hasJournal);
 }
 
-/** The row after a record that says how far the run has got: a crash from now on is the first one. */
+/**
+ * The row after a record that says how far the run has got: a crash from now on is the first one. The attempt log of a
+ * run whose cancel was requested has the reason, so it stays.
+ */
 export function setBack(row: JobRow): JobRow {
-  return { ...row, attempt: 1, attempts: null };
+  return { ...row, attempt: 1, attempts: row.cancelAsked === 1 ? row.attempts : null };
 }
 
 const cleared = clearedBy("place");

@@ -27,7 +27,7 @@ BEGIN
   IF NOT p_write ? 'entries' THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_event); END IF;
   IF p_write ? 'setsBack' THEN
     j.attempt := 1;
-    j.attempts := NULL;
+    j.attempts := CASE WHEN j.cancel_asked = 1 THEN j.attempts END;
   END IF;
   SELECT * INTO v_appended FROM @append_v1(p_now, j, p_write->'entries', false);
   PERFORM @mark_v1(v_appended.job);

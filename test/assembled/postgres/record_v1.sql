@@ -63,7 +63,7 @@ BEGIN
     END LOOP;
     IF u_writes IS NOT NULL OR p_resets IS NOT NULL THEN
       UPDATE @leased l SET durable = l.durable | u.marks, attempt = CASE WHEN u.resets THEN 1 ELSE l.attempt END,
-        attempts = CASE WHEN u.resets THEN NULL ELSE l.attempts END,
+        attempts = CASE WHEN u.resets AND l.cancel_asked = 0 THEN NULL ELSE l.attempts END,
         deadline_at = CASE WHEN u.ends THEN NULL ELSE l.deadline_at END,
         cancel_asked = CASE WHEN u.ends THEN 0 ELSE l.cancel_asked END,
         timer_at = CASE WHEN u.ends THEN least(l.lease_ends_at, l.attempt_ends_at) ELSE l.timer_at END

@@ -5,7 +5,7 @@ local num, OF_OTHERS, push2, withJournal, withMark = M.num, M.OF_OTHERS, M.push2
 local withoutRead = M.withoutRead
 
 local ENTRIES, ENTRIES_AND_BACK = 4, 12
-local ATTEMPT = "^\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31()[^\31]*()"
+local SET_BACK = "^\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31()[^\31]*()\31[^\31]*\31[^\31]*\31([^\31]*)"
 -- What most entries begin with: no marks, not unread, reading none.
 local BARE = US .. US .. US
 
@@ -41,10 +41,11 @@ local function appendNext(c, h, durable, last, unread)
   return durable, last, unread
 end
 
--- The rest of a state after its flags, as that of a first attempt.
-local function setBack(rest)
-  local from, to = match(rest, ATTEMPT)
-  return sub(rest, 1, from - 1) .. "1" .. sub(rest, to)
+-- Attempts and the rest of a state after its flags, as those of a first attempt. A requested cancel has its reason in
+-- the attempt log.
+local function setBack(attempts, rest)
+  local from, to, isAsked = match(rest, SET_BACK)
+  return isAsked == "1" and attempts or "", sub(rest, 1, from - 1) .. "1" .. sub(rest, to)
 end
 
 -- Records the next write where it is of the set: one with entries alone, of a job that runs under this lease and that
@@ -64,7 +65,7 @@ local function recordEntries(c, first, total, at, prefix, parts)
   if not durable then return nil end
   local rest = sub(state, restAt)
   if parts == ENTRIES_AND_BACK then
-    attempts, rest = "", setBack(rest)
+    attempts, rest = setBack(attempts, rest)
   end
   durable, last, unread = appendNext(c, h, durable, last, unread)
   state = running .. attempts .. US .. withJournal(durable, last, unread, own) .. rest

@@ -7,11 +7,19 @@ import { takes } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { skipped } from "../packing/lua-fields.ts";
 import { restFields } from "../packing/packed-fields.ts";
+import type { PackedName } from "../packing/packed-fields.ts";
 import { recordParts as parts } from "../packing/argument-text.ts";
 
-/** Between the flags of a state and its attempt: where this begins and ends. */
-const between = restFields.slice(restFields.indexOf("flags") + 1, restFields.indexOf("attempt"));
-const attemptPattern = String.raw`"^\31${between.map(() => String.raw`${skipped}\31`).join("")}()${skipped}()"`;
+/** After the flags of a state: where its attempt begins and ends, and whether a cancel was requested. */
+const [first, asked] = [restFields.indexOf("flags") + 1, restFields.indexOf("cancelAsked")];
+const patterns: Partial<Record<PackedName, string>> = {
+  attempt: `()${skipped}()`,
+  cancelAsked: `(${skipped})`,
+};
+const setBackPattern = String.raw`"^\31${restFields
+  .slice(first, asked + 1)
+  .map((name) => patterns[name] ?? skipped)
+  .join(String.raw`\31`)}"`;
 
 export const recordEntriesLua = luaModule({
   name: "durable/record-entries",
@@ -19,7 +27,7 @@ export const recordEntriesLua = luaModule({
   gives: ["recordEntries"],
   source: lua`
 local ENTRIES, ENTRIES_AND_BACK = ${parts.entries}, ${parts.entries + parts.setsBack}
-local ATTEMPT = ${attemptPattern}
+local SET_BACK = ${setBackPattern}
 -- What most entries begin with: no marks, not unread, reading none.
 local BARE = US .. US .. US
 
@@ -55,10 +63,11 @@ local function appendNext(c, h, durable, last, unread)
   return durable, last, unread
 end
 
--- The rest of a state after its flags, as that of a first attempt.
-local function setBack(rest)
-  local from, to = match(rest, ATTEMPT)
-  return sub(rest, 1, from - 1) .. "1" .. sub(rest, to)
+-- Attempts and the rest of a state after its flags, as those of a first attempt. A requested cancel has its reason in
+-- the attempt log.
+local function setBack(attempts, rest)
+  local from, to, isAsked = match(rest, SET_BACK)
+  return isAsked == "1" and attempts or "", sub(rest, 1, from - 1) .. "1" .. sub(rest, to)
 end
 
 -- Records the next write where it is of the set: one with entries alone, of a job that runs under this lease and that
@@ -77,7 +86,7 @@ local function recordEntries(c, first, total, at, prefix, parts)
   if not durable then return nil end
   local rest = sub(state, restAt)
   if parts == ENTRIES_AND_BACK then
-    attempts, rest = "", setBack(rest)
+    attempts, rest = setBack(attempts, rest)
   end
   durable, last, unread = appendNext(c, h, durable, last, unread)
   state = running .. attempts .. US .. withJournal(durable, last, unread, own) .. rest

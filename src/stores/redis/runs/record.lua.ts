@@ -72,7 +72,7 @@ local function applyWrite(c, job, write)
     if #write.lines > 0 then job.hasLines = true end
     if not entries then return nil end
     if write.setsBack then
-      job.attempt, job.attempts = 1, ""
+      job.attempt, job.attempts = 1, job.cancelAsked == "1" and job.attempts or ""
     end
     local isNew = appendEntries(c, job, entries)
     if not unit then return nil end

@@ -539,6 +539,26 @@ export const journalCases: ContractGroup = {
       },
     ],
     [
+      "a run that has got further keeps its attempt log while a cancel is requested, for the reason is there",
+      async ({ store, lease, claim, read }) => {
+        for (const [id, parts] of [
+          ["a", {}],
+          ["b", { progress: "p" }],
+        ] as const) {
+          await store.settleIfLeased([
+            aSettle(await lease(aJob({ id })), schedule(0), { attempts: "crash" }),
+          ]);
+          const [second] = await claim();
+          await store.changeIf([
+            { id, cases: [{ guard: { states: ["running"] }, next: askCancel, attempts: "why" }] },
+          ]);
+          await store.recordIfLeased([{ ...aRecord(second!, anEntry("one")), ...parts, setsBack: true }]);
+          expect(await read(id)).toMatchObject({ attempt: 1, attempts: "why", cancelAsked: true });
+          await store.settleIfLeased([aSettle(second!, finish())]);
+        }
+      },
+    ],
+    [
       "the writes of a run in one call see each other, in order",
       async ({ store, lease, claim, events }) => {
         await store.settleIfLeased([aSettle(await lease(aJob({ id: "a" })), schedule(0))]);
