@@ -143,6 +143,7 @@ export const errorCatalogue = {
   "job-skipped": entry(409, false, "The awaited job was skipped because its join became impossible."),
   "result-expired": entry(410, false, "The awaited job finished, but its result is no longer kept."),
   "version-conflict": entry(409, false, "A compare-and-set met another version."),
+  "counter-refused": entry(409, false, "A counter cannot be raised so far, or is no number."),
   "wait-timeout": entry(504, true, "The wait ended before the answer came; the job itself goes on."),
   aborted: entry(499, false, "The caller's AbortSignal fired."),
   "not-in-runs": entry(

@@ -51,6 +51,15 @@ export interface SubmitUnit extends Growth {
   readonly isRepeat?: boolean;
 }
 
+/** Why jobs, documents or growth that go with a unit are refused. */
+export type EffectRefusal =
+  | "id-differs"
+  | "doc-changed"
+  | "above-ceiling"
+  | "uncountable"
+  | "flow-closed"
+  | "key-held";
+
 export type SubmitHow = "created" | "existing" | "replaced";
 
 export type SubmitAnswer =
@@ -60,9 +69,9 @@ export type SubmitAnswer =
       readonly kind: "refused";
       /**
        * flow-closed: `id` was deleted, is not blocked any more, or is to be cancelled. key-held: another job holds the
-       * key of a member.
+       * key of a member. above-ceiling, uncountable: a counter refused its add, as `PutDocAnswer` says.
        */
-      readonly reason: "id-differs" | "draining" | "doc-changed" | "flow-closed" | "key-held";
+      readonly reason: "draining" | EffectRefusal;
       readonly id: string;
     };
 
@@ -183,10 +192,8 @@ export type SettleAnswer =
   | { readonly kind: "arrived"; readonly last: number }
   /** A cancel was requested, so the job must not wait again: only a Finish is applied. */
   | { readonly kind: "cancel-asked" }
-  | { readonly kind: "doc-changed"; readonly id: string }
-  | { readonly kind: "flow-closed"; readonly id: string }
-  | { readonly kind: "key-held"; readonly id: string }
-  | { readonly kind: "id-differs"; readonly id: string };
+  /** An effect was refused; nothing of the settle happened. */
+  | { readonly kind: EffectRefusal; readonly id: string };
 
 export interface Extend extends LeaseRef {
   /**
@@ -252,7 +259,7 @@ export type RecordAnswer =
   /** @property last the last number of the journal; @property at the time of the entries */
   | { readonly kind: "appended"; readonly last: number; readonly at: number }
   /** An effect was refused; nothing of the write happened. */
-  | { readonly kind: "doc-changed" | "flow-closed" | "key-held" | "id-differs"; readonly id: string };
+  | { readonly kind: EffectRefusal; readonly id: string };
 
 // change: operators and duties, under a guard -------------------------------------------------------------------------
 
@@ -361,11 +368,23 @@ export interface ReadDueAnswer {
 
 // documents -----------------------------------------------------------------------------------------------------------
 
-export type PutDocAnswer =
+export type PutDocAnswer = WriteAnswer | AddAnswer;
+
+/** To a put of a whole document. */
+export type WriteAnswer =
   /** Version 0: deleted. */
   | { readonly kind: "ok"; readonly version: number }
   /** Version 0: absent. */
   | { readonly kind: "changed"; readonly version: number };
+
+/** To a put that adds (R9). */
+export type AddAnswer =
+  /** `number`: the sum. */
+  | { readonly kind: "ok"; readonly version: number; readonly number: number }
+  /** The sum of an add would be above its ceiling; `number` is the present one. */
+  | { readonly kind: "above"; readonly number: number }
+  /** The body of the counter is no number, or the sum would have a size above 2^53 - 1. */
+  | { readonly kind: "uncountable" };
 
 export type ReadDocsRequest =
   | { readonly kind: string; readonly ids: readonly string[] }

@@ -144,24 +144,58 @@ export interface Doc {
   readonly expiresAt: number | null;
 }
 
+/** A put of a document: all of it is written, or a number is added to it. */
+export type DocPut = DocWrite | DocAdd;
+
 /**
  * A guarded write of one whole document: an absent time means none. `body: null` deletes it. Versions grow by 1. A new
  * document begins above every version that a deleted or pruned document of the store has had (at 1 if there was none).
  * One that is written over an expired document goes on from its version. So no version of a document occurs twice, and
  * it can serve as a fence.
  */
-export type DocPut = {
+export type DocWrite = {
   readonly kind: string;
   readonly id: string;
   readonly body: string | null;
   readonly guard: DocGuard;
   /** The event to emit if the put is applied; absent for none. */
   readonly emits?: PutEvent;
+  readonly add?: never;
 } & (
   | { readonly due?: null; readonly expiresInMs?: number | null }
   /** From its due time on `readDueDocs` returns the document. A document with a due time does not expire. */
   | { readonly due: Due; readonly expiresInMs?: null }
 );
+
+/**
+ * Adds to a counter (rule R9): a document whose body is a whole number of at most 2^53 - 1 either way, in decimal
+ * digits. An absent or expired one counts as 0. Its version grows as with each put, and it has no due time afterwards.
+ */
+export interface DocAdd {
+  readonly kind: string;
+  readonly id: string;
+  readonly add: Add;
+  /** Counted anew with each add; absent for none. */
+  readonly expiresInMs?: number | null;
+  readonly body?: never;
+  readonly guard?: never;
+  readonly due?: never;
+  readonly emits?: never;
+}
+
+export interface Add {
+  /** A whole number; a negative one takes away. */
+  readonly by: number;
+  /** The add is applied iff it takes away, or the sum is at most this. Absent for none. */
+  readonly ceiling?: number | null;
+  /** Thresholds. */
+  readonly marks?: readonly number[];
+  /**
+   * If the number passes a mark upwards (before < mark <= after), this document is put in the same step, under any
+   * guard, empty and due now: deferred work. Once for one add, however many marks it passes.
+   */
+  readonly leaves?: { readonly kind: string; readonly id: string };
+}
 
 /**
  * An event of no job: in the feed its id is the subject, its rev, route and attempt are 0 and its state is null.

@@ -26,6 +26,7 @@ import type { Route } from "../../src/model/routing/route.ts";
 import { gateOfLimit, isKeyedGate, laneOrderOf, readKeyUse } from "../../src/model/routing/lane.ts";
 import type {
   Doc,
+  DocAdd,
   DocCheck,
   DocPut,
   Entry,
@@ -269,8 +270,10 @@ export class ReferenceRules {
       if (this.versionOf({ kind, id }) !== version) return { kind: "refused", reason: "doc-changed", id };
     const closed = this.flows.grow(growth);
     if (closed !== null) return { kind: "refused", reason: "flow-closed", id: closed };
+    const reasons = { changed: "doc-changed", above: "above-ceiling", uncountable: "uncountable" } as const;
     for (const put of docs) {
-      if (this.putDoc(put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
+      const { kind } = this.putDoc(put);
+      if (kind !== "ok") return { kind: "refused", reason: reasons[kind], id: put.id };
     }
     return { kind: "ok", ids, hows };
   }
@@ -698,6 +701,7 @@ export class ReferenceRules {
   }
 
   putDoc(put: DocPut): operations.PutDocAnswer {
+    if (put.add !== undefined) return this.addTo(put);
     const { kind, id, body, guard, due = null, expiresInMs = null, emits } = put;
     const old = this.all.docs.get(docKey({ kind, id }));
     const current = this.versionOf({ kind, id });
@@ -713,6 +717,27 @@ export class ReferenceRules {
     const times = { dueAt: due === null ? null : this.at(due), expiresAt: addMs(this.now, expiresInMs) };
     this.all.docs.set(docKey({ kind, id }), { kind, id, version, body, ...times });
     return { kind: "ok", version };
+  }
+
+  /** R9. */
+  addTo({ kind, id, add, expiresInMs = null }: DocAdd): operations.PutDocAnswer {
+    const { by, ceiling = null, marks = [], leaves } = add;
+    const old = this.all.docs.get(docKey({ kind, id }));
+    const body = old === undefined || this.isExpired(old) ? "0" : old.body;
+    if (!/^(0|-?[1-9]\d{0,15})$/.test(body)) return { kind: "uncountable" };
+    // Sums of big integers are exact whatever their size.
+    const before = BigInt(body);
+    const after = before + BigInt(by);
+    const max = BigInt(Number.MAX_SAFE_INTEGER);
+    if (before > max || before < -max) return { kind: "uncountable" };
+    if (by > 0 && ceiling !== null && after > BigInt(ceiling))
+      return { kind: "above", number: Number(before) };
+    if (after > max || after < -max) return { kind: "uncountable" };
+    const answer = this.putDoc({ kind, id, body: String(after), guard: "any", expiresInMs });
+    const isPassed = marks.some((mark) => before < BigInt(mark) && BigInt(mark) <= after);
+    if (leaves !== undefined && isPassed)
+      this.putDoc({ ...leaves, body: "", guard: "any", due: { inMs: 0 } });
+    return { ...answer, number: Number(after) } as operations.PutDocAnswer;
   }
 
   raiseFloor({ version }: Doc): void {

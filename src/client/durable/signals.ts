@@ -170,7 +170,7 @@ export class Signals {
       ...{ platform: this.#needs.platform, what, isWrite: true },
       run: async () => {
         const [answer] = await store.putDocs([{ ...put, due: { inMs: leftMs } }]);
-        const version = answer?.version ?? 0;
+        const version = answer?.kind === "ok" ? answer.version : 0;
         const doc = { kind: put.kind, id: put.id, body: put.body, version, dueAt: null, expiresAt: null };
         return { runs: await carryOutBroadcast(this.#needs, doc) };
       },

@@ -4,7 +4,7 @@ import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, checkWhole } from "../../model/option.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc, DocWrite } from "../../store/records.ts";
 import { callKeys, checkCallOptions, withinLimit } from "../calls/call-limit.ts";
 import type { CallOptions } from "../calls/call-limit.ts";
 import { allDocs } from "./all-docs.ts";
@@ -31,7 +31,7 @@ export function kvPut(
   key: string,
   body: string | null,
   options: { readonly version?: number; readonly ttlMs?: number },
-): DocPut {
+): DocWrite {
   const { version, ttlMs } = options;
   return {
     kind: kvKind,
@@ -99,13 +99,13 @@ export class Kv {
       yield this.#entry<Value>(doc);
   }
 
-  async #write(put: DocPut, limit: CallOptions | undefined): Promise<number> {
+  async #write(put: DocWrite, limit: CallOptions | undefined): Promise<number> {
     const { platform, store } = this.#needs;
     const run = (): ReturnType<typeof store.putDocs> => store.putDocs([put]);
     const [answer] = await withinLimit(limit, { platform, what: "kv put", isWrite: true, run });
     if (answer?.kind === "ok") return answer.version;
-    const found =
-      answer === undefined || answer.version === 0 ? "is absent" : `has version ${answer.version}`;
+    const present = answer?.kind === "changed" ? answer.version : 0;
+    const found = present === 0 ? "is absent" : `has version ${present}`;
     throw new MillraceError(
       "version-conflict",
       `The entry ${JSON.stringify(put.id)} ${found}; read it again.`,

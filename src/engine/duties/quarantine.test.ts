@@ -173,7 +173,7 @@ describe("one bad item", () => {
     const put = v.store.putDocs.bind(v.store);
     const bodies: (string | null)[] = [];
     v.store.putDocs = (puts) => {
-      bodies.push(...puts.filter(({ kind }) => kind === "quarantine").map(({ body }) => body));
+      bodies.push(...puts.filter(({ kind }) => kind === "quarantine").map(({ body = null }) => body));
       return put(puts);
     };
     v.mill.startDuties();

@@ -9,7 +9,7 @@
  * The desired state of a worker is such a document with a content.
  */
 import { storeLimits } from "../../store/contract-limits.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc, DocPut, DocWrite } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import type { Logger } from "../log/logger.ts";
 import { registryKind, registryPrefix } from "./registration.ts";
@@ -40,7 +40,7 @@ export function cancelsId(worker: string): string {
 }
 
 /** Raises a change number. */
-export function changePut(topic: ChangeTopic): DocPut {
+export function changePut(topic: ChangeTopic): DocWrite {
   return { kind: registryKind, id: changeId(topic), body: "", guard: "any" };
 }
 

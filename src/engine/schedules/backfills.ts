@@ -11,7 +11,7 @@ import { firingId } from "../../model/schedule/firing.ts";
 import { readScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc, DocGuard, DocPut } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { passOver } from "./fire-schedules.ts";
 import type { Look } from "./fire-schedules.ts";
@@ -132,7 +132,7 @@ async function stepOneBackfill(
   return { outcome: "refused", jobs: 0, dueAt: now + againMs.idle };
 }
 
-function keptPut(id: string, guard: DocPut["guard"], kept: KeptBackfill, inMs: number): DocPut {
+function keptPut(id: string, guard: DocGuard, kept: KeptBackfill, inMs: number): DocPut {
   const put = { kind: backfillKind, id, body: JSON.stringify(kept), guard };
   return isDone(kept) ? { ...put, expiresInMs: keptMs } : { ...put, due: { inMs } };
 }

@@ -20,6 +20,12 @@ export function refusalError(
         "version-conflict",
         `The document ${JSON.stringify(answer.id)} has another version.`,
       );
+    case "above-ceiling":
+    case "uncountable":
+      return new MillraceError(
+        "counter-refused",
+        `Nothing can be added to the counter ${JSON.stringify(answer.id)}: ${answer.reason === "above-ceiling" ? "the sum would be above its ceiling" : "it is no number, or the sum would be too large"}.`,
+      );
     case "draining":
       return new MillraceError(
         "draining",

@@ -35,8 +35,13 @@ export interface Placement {
 /** What placement needs to know of a unit. */
 export interface Unit {
   readonly jobs?: readonly UnitJob[] | undefined;
-  readonly docs?: readonly { readonly id: string }[] | undefined;
+  readonly docs?: readonly UnitDoc[] | undefined;
   readonly checks?: readonly { readonly id: string }[] | undefined;
+}
+
+export interface UnitDoc {
+  readonly id: string;
+  readonly add?: { readonly leaves?: { readonly id: string } } | undefined;
 }
 
 export interface UnitJob {
@@ -135,7 +140,11 @@ function onePartition(
     if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
     if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
   }
-  for (const { id } of [...docs, ...checks]) want(placement.ofName(id), "document", id);
+  for (const { id, add } of docs) {
+    want(placement.ofName(id), "document", id);
+    if (add?.leaves !== undefined) want(placement.ofName(add.leaves.id), "document", add.leaves.id);
+  }
+  for (const { id } of checks) want(placement.ofName(id), "document", id);
   return partition;
 }
 

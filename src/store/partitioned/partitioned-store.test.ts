@@ -14,6 +14,7 @@ import {
   readWholeFeed,
 } from "../../../test/support/walk.ts";
 import { MillraceError } from "../../model/error.ts";
+import type { DocPut } from "../records.ts";
 import type { Hint, Store } from "../store.ts";
 import { partitionedStore } from "./partitioned-store.ts";
 
@@ -75,6 +76,19 @@ describe("writes", () => {
     await expect(store.settleIfLeased([aSettle(leased!, finish(), { effects })])).rejects.toMatchObject(
       conflict,
     );
+  });
+
+  test("that add to a counter and leave work in another partition are refused before anything is written", async () => {
+    const conflict = { code: "placement-conflict" };
+    const add = (id: string): DocPut => ({
+      ...{ kind: "kv", id: "p1-counter" },
+      add: { by: 1, marks: [1], leaves: { kind: "deferred", id } },
+    });
+    await expect(store.putDocs([aDoc("p0-d", "1"), add("p2-work")])).rejects.toMatchObject(conflict);
+    await expect(store.submit([{ jobs: [], docs: [add("p2-work")] }])).rejects.toMatchObject(conflict);
+    expect(await readAllDocs(store, "kv", "")).toEqual([]);
+    expect(await store.putDocs([add("p1-work")])).toEqual([{ kind: "ok", version: 1, number: 1 }]);
+    expect((await store.readDueDocs({ max: 9, cursor: null })).docs).toMatchObject([{ id: "p1-work" }]);
   });
 
   test("that failed in one partition alone are answered as not known, so that a repeat is marked as one", async () => {

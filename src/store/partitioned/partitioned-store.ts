@@ -225,7 +225,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     putDocs: (puts) =>
       split(
         puts,
-        ({ id }) => placement.ofName(id),
+        (put) => partitionOfUnit(placement, { docs: [put] }) as number,
         async ({ store, cache }, own) => {
           const answers = await store.putDocs(own);
           noteDocs(cache, own, nowMs());

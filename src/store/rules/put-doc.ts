@@ -3,7 +3,7 @@
  * former leader can never be taken for its successor. For the same reason a new document begins above the floor: the
  * highest version that any document had when it was deleted or pruned.
  */
-import type { Doc, DocPut } from "../records.ts";
+import type { Doc, DocWrite } from "../records.ts";
 import { dueAtOf } from "./timer.ts";
 
 /** A stored document, expired or not. */
@@ -16,9 +16,8 @@ export type PutOutcome =
   | { readonly kind: "written"; readonly doc: Doc };
 
 /** `floor` is read only for a new document. */
-export function putDoc(kept: KeptDoc | null, put: DocPut, floor: () => number, now: number): PutOutcome {
-  const isThere = kept !== null && (kept.expiresAt === null || kept.expiresAt > now);
-  const current = isThere ? kept.version : 0;
+export function putDoc(kept: KeptDoc | null, put: DocWrite, floor: () => number, now: number): PutOutcome {
+  const current = kept !== null && isPresent(kept, now) ? kept.version : 0;
   if (!isHeld(put, current)) return { kind: "changed", version: current };
   const { kind, id, body } = put;
   if (body === null) return { kind: "deleted" };
@@ -29,16 +28,20 @@ export function putDoc(kept: KeptDoc | null, put: DocPut, floor: () => number, n
     version,
     body,
     dueAt: put.due ? dueAtOf(put.due, now) : null,
-    expiresAt: after(put.expiresInMs, now),
+    expiresAt: expiryAt(put.expiresInMs, now),
   };
   return { kind: "written", doc };
 }
 
-function isHeld({ guard }: DocPut, current: number): boolean {
+function isHeld({ guard }: DocWrite, current: number): boolean {
   if (guard === "any") return true;
   return guard === "absent" ? current === 0 : current === guard.version;
 }
 
-function after(inMs: number | null | undefined, now: number): number | null {
+export function isPresent({ expiresAt }: Pick<KeptDoc, "expiresAt">, now: number): boolean {
+  return expiresAt === null || expiresAt > now;
+}
+
+export function expiryAt(inMs: number | null | undefined, now: number): number | null {
   return inMs === null || inMs === undefined ? null : now + inMs;
 }

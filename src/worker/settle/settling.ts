@@ -7,7 +7,8 @@
  *   the answer                 and then
  *   ok, already                over
  *   doc-changed, id-differs,   decided anew: the store refused an effect, so the attempt failed, without effects
- *   key-held
+ *   key-held, above-ceiling,
+ *   uncountable
  *   flow-closed                decided anew: cancelled, because its flow ends and takes no more nodes
  *   cancel-asked               decided anew: cancelled
  *   stale, gone                over: the lease was lost, and the result is dropped
@@ -176,6 +177,8 @@ export class Settling {
         });
       case "key-held":
       case "doc-changed":
+      case "above-ceiling":
+      case "uncountable":
       case "id-differs": {
         const message = `An effect was refused: ${answer.kind} (${answer.id}).`;
         return this.#effectsRefused(attempt, new MillraceError("version-conflict", message));

@@ -10,6 +10,7 @@ import type {
   ReadDocsRequest,
   ReadDueDocsAnswer,
   ReadDueDocsRequest,
+  WriteAnswer,
 } from "../../../store/operations.ts";
 import { choosePath } from "../../../store/paths.ts";
 import type { Doc, DocPut } from "../../../store/records.ts";
@@ -69,7 +70,10 @@ export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest):
 }
 
 const answersOf = (rows: readonly Row[]): PutDocAnswer[] =>
-  rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
+  rows.map(([kind, version]): WriteAnswer => ({
+    kind: kind as WriteAnswer["kind"],
+    version: Number(version),
+  }));
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
   if ("ids" in request && request.ids.length === 0) return { docs: [], cursor: null };

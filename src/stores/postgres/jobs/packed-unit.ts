@@ -8,6 +8,7 @@ import { queueGateKey } from "../../../model/limits/gate.ts";
 import { isTerminal, stateCodes } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";
 import { bundleOfPut, packEvents } from "../../../store/packing/packed-events.ts";
+import { MillraceError } from "../../../model/error.ts";
 import { isGrowth } from "../../../store/path-predicates.ts";
 import type { DocCheck, DocPut, Growth, NewJob } from "../../../store/records.ts";
 import { givenBy } from "../../../store/rules/place.ts";
@@ -65,6 +66,7 @@ function unitJob(job: NewJob, routes: RouteList): object {
 }
 
 export function unitDoc(put: DocPut): object {
+  if (put.add !== undefined) throw new MillraceError("not-yet-supported", "Postgres has no counters yet.");
   const { guard, due = null, expiresInMs = null } = put;
   return {
     kind: packText(put.kind),

@@ -1,7 +1,12 @@
 /** Documents (documents.lua.ts): versioned texts under a guard, for settings, the leader lease and the caller's KV. */
 import { untilMs } from "../../../store/due-job.ts";
 import { cursorOf, placeOfCursor } from "../../../store/due-docs.ts";
-import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../../store/operations.ts";
+import type {
+  PutDocAnswer,
+  ReadDocsAnswer,
+  ReadDocsRequest,
+  WriteAnswer,
+} from "../../../store/operations.ts";
 import type { Doc, DocPut } from "../../../store/records.ts";
 import { readArgument } from "../packing/argument-text.ts";
 import type { Operation } from "../connection/call.ts";
@@ -41,7 +46,7 @@ function putArgs(puts: readonly DocPut[]): string[] {
 }
 
 function putAnswers(flat: readonly number[]): PutDocAnswer[] {
-  return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
+  return rowsOf<[number, number]>(flat, 2).map(([isPut, version]): WriteAnswer => ({
     kind: isPut === 1 ? "ok" : "changed",
     version,
   }));

@@ -3,6 +3,7 @@
  * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
 import type { Due } from "../../../model/job/change.ts";
+import { MillraceError } from "../../../model/error.ts";
 import { laneOrderOf } from "../../../model/routing/lane.ts";
 import { routeOf } from "../../../model/routing/route.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
@@ -138,6 +139,7 @@ export function docField(kind: string, id: string): string {
 }
 
 export function pushDoc(args: string[], put: DocPut): void {
+  if (put.add !== undefined) throw new MillraceError("not-yet-supported", "Redis has no counters yet.");
   const { guard, due, expiresInMs } = put;
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
   args.push(docField(put.kind, put.id), version);

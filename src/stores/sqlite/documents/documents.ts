@@ -4,6 +4,7 @@
  */
 import { dueDocsPage, placeOfCursor } from "../../../store/due-docs.ts";
 import type {
+  AddAnswer,
   PutDocAnswer,
   ReadDocsAnswer,
   ReadDocsRequest,
@@ -11,7 +12,8 @@ import type {
   ReadDueDocsRequest,
 } from "../../../store/operations.ts";
 import { bundleOfPut } from "../../../store/packing/packed-events.ts";
-import type { Doc, DocCheck, DocPut } from "../../../store/records.ts";
+import type { Doc, DocAdd, DocCheck, DocPut } from "../../../store/records.ts";
+import { addTo } from "../../../store/rules/add.ts";
 import { putDoc as putBy } from "../../../store/rules/put-doc.ts";
 import { setDocClock } from "../../../store/rules/call-events.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
@@ -22,6 +24,8 @@ import { sql } from "../../../store/sql.ts";
 
 /** Inputs: kind, id. Answer: version and expiry of what is written there, expired or not. */
 const findVersion = "SELECT version, expires_at FROM millrace_doc WHERE kind = ? AND id = ?";
+/** Inputs: kind, id. Answer: the counter that is written there, expired or not. */
+const findCounter = "SELECT version, expires_at, body FROM millrace_doc WHERE kind = ? AND id = ?";
 /** Inputs: the whole row. Guard: checked before, in the same transaction. */
 const putRow = sql`INSERT OR REPLACE INTO millrace_doc (kind, id, version, body, due_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?)`;
@@ -38,14 +42,14 @@ export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
 }
 
 export function putDoc(step: Step, put: DocPut): PutDocAnswer {
+  if (put.add !== undefined) return addToCounter(step, put);
   const { statements, now } = step;
   const { kind, id } = put;
   const row = statements(findVersion).get(kind, id) as
     | [version: number, expiresAt: number | null]
     | undefined;
   const kept = row === undefined ? null : { version: row[0], expiresAt: row[1] };
-  const floor = (): number => readValue<number>(statements, readFloor) ?? 0;
-  const outcome = putBy(kept, put, floor, now);
+  const outcome = putBy(kept, put, () => floorOf(statements), now);
   switch (outcome.kind) {
     case "changed":
       return outcome;
@@ -53,14 +57,35 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
       if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
       if (kept !== null) dropDoc(statements, put, kept.version);
       return { kind: "ok", version: 0 };
-    case "written": {
-      const { version, body, dueAt, expiresAt } = outcome.doc;
-      statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
-      setDocClock(step, dueAt, now);
+    case "written":
+      writeDoc(step, outcome.doc);
       if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
-      return { kind: "ok", version };
-    }
+      return { kind: "ok", version: outcome.doc.version };
   }
+}
+
+/** R9. */
+function addToCounter(step: Step, put: DocAdd): AddAnswer {
+  const { statements, now } = step;
+  const row = statements(findCounter).get(put.kind, put.id) as
+    | [version: number, expiresAt: number | null, body: string]
+    | undefined;
+  const kept = row === undefined ? null : { version: row[0], expiresAt: row[1], body: row[2] };
+  const outcome = addTo(kept, put, () => floorOf(statements), now);
+  if (outcome.kind !== "written") return outcome;
+  const { doc, number, left } = outcome;
+  writeDoc(step, doc);
+  if (left !== null) putDoc(step, left);
+  return { kind: "ok", version: doc.version, number };
+}
+
+function writeDoc(step: Step, { kind, id, version, body, dueAt, expiresAt }: Doc): void {
+  step.statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
+  setDocClock(step, dueAt, step.now);
+}
+
+function floorOf(statements: Statements): number {
+  return readValue<number>(statements, readFloor) ?? 0;
 }
 
 export function isDocAt({ statements, now }: Step, { kind, id, version }: DocCheck): boolean {

@@ -11,6 +11,7 @@ import { choosePath } from "../../../store/paths.ts";
 import { isGrowth, mayBeRefusedLate } from "../../../store/path-predicates.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../../store/operations.ts";
 import type { NewJob } from "../../../store/records.ts";
+import { refusalOfPut } from "../../../store/rules/add.ts";
 import { placePlain } from "../../../store/rules/place.ts";
 import { savepoint, rollBack, emitSubmitted } from "../../../store/rules/call-events.ts";
 import { isDocAt, putDoc } from "../documents/documents.ts";
@@ -90,7 +91,8 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   if (closed !== null) return { kind: "refused", reason: "flow-closed", id: closed };
   if (unit.docs === undefined) return { kind: "ok", ids, hows };
   for (const put of unit.docs) {
-    if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
+    const reason = refusalOfPut(putDoc(step, put));
+    if (reason !== null) return { kind: "refused", reason, id: put.id };
   }
   return { kind: "ok", ids, hows };
 }
