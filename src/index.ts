@@ -149,7 +149,7 @@ export type { RunningAttempt, RunningStep, RunNote, Telemetry } from "./engine/a
 export type { EnqueueMiddleware } from "./engine/submit/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions } from "./engine/submit/job-options.ts";
 export type { AgeAndCount, KeptOptions } from "./engine/policies/kept-options.ts";
-export type { Kv, KvEntry, KvPutOptions } from "./engine/docs/kv.ts";
+export type { Kv, KvEntry, KvPutOptions, KvWrite } from "./engine/docs/kv.ts";
 export type {
   DecidedTimes,
   StoreRetention,
@@ -180,6 +180,8 @@ export type {
   PageOptions,
   RetryAnswer,
   RetryJobOptions,
+  RunNowAnswer,
+  RunNowOptions,
   ViewOf,
   WhenOptions,
 } from "./client/jobs/jobs.ts";

@@ -163,8 +163,8 @@ export class Millrace implements Enqueuer {
     if (call !== undefined) checkCallOptions(call, "enqueue");
     const planning = this.#services.planner.plan({ job, input, options });
     const planned = planning instanceof Promise ? await planning : planning;
-    const unit =
-      options?.repeatOf === undefined ? new LoneUnit(planned) : { jobs: [planned], isRepeat: true };
+    const isPlain = options?.repeatOf === undefined && options?.kv === undefined;
+    const unit = isPlain ? new LoneUnit(planned) : unitOf(this.#services, [planned], [{ options }]);
     const answer = await this.#services.submitter.submit(unit, call);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
@@ -188,7 +188,7 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     checkCallOptions(call, "enqueueMany");
     checkSubmissions(submissions);
-    const unit = unitOf(await this.#services.planner.planAll(submissions), submissions);
+    const unit = unitOf(this.#services, await this.#services.planner.planAll(submissions), submissions);
     const isEmpty = unit.jobs.length === 0;
     const handles = isEmpty
       ? []

@@ -21,6 +21,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { storeOptions } from "../../src/cli/command.ts";
 import { work } from "../../src/cli/fleet/work.ts";
 import { dutyNames, oncePerStore } from "../../src/engine/duties/duty-tuning.ts";
+import { ownKeys } from "../../src/engine/submit/job-options.ts";
 
 const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
 const asked = { "no-such-option": true } as object;
@@ -164,7 +165,7 @@ describe("the page of all options", () => {
     // A call takes all options of an enqueue, which its table does not repeat; its timeout is another one. So does a
     // node.
     const ofEnqueue = tables().get(enqueueHeading) ?? [];
-    const ofNode = ofEnqueue.filter((name) => name !== "id" && name !== "repeatOf");
+    const ofNode = ofEnqueue.filter((name) => !ownKeys.includes(name));
     const isNode = heading === addHeading || heading === mapHeading;
     const others = heading === callHeading ? ofEnqueue : isNode ? ofNode : [];
     expect([...new Set([...own, ...others])].toSorted()).toEqual(known.toSorted());

@@ -18,6 +18,7 @@ import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, AnySubmission } from "../../engine/submit/job-definition.ts";
 import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { checkSchema } from "../../engine/submit/standard-schema.ts";
+import { unitOf } from "../../engine/submit/submitter.ts";
 import type { StandardSchema } from "../../engine/submit/standard-schema.ts";
 import { journalLimits } from "../../model/durable/journal-entry.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -109,10 +110,10 @@ export class Signals {
     checkTakes(job, name);
     const sent = this.#sent(read, (job as unknown as DurablePart).signals, value);
     const { ids, planner, submitter, store } = this.#needs;
-    const { jobs } = ids.placed({ jobs: [await planner.plan(submission)] });
-    const planned = jobs[0] as NewJob;
+    const started = ids.placed(unitOf(this.#needs, [await planner.plan(submission)], [submission]));
+    const planned = started.jobs[0] as NewJob;
     const doc = keptSignal(this.#needs, planned.id, sent);
-    const unit = { jobs: [planned], docs: [doc] };
+    const unit = { ...started, docs: [...(started.docs ?? []), doc] };
     const answer = await submitter.submit(unit, options);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     // A unique key may be held by another run: the signal is for that one, and the kept one is taken back.
@@ -143,7 +144,8 @@ export class Signals {
     checkTakes(target.job, name);
     const planned = await this.#needs.planner.plan(target);
     const sent = this.#sent(read, (target.job as unknown as DurablePart).signals, value);
-    const unit = { jobs: [planned], docs: [keptSignal(this.#needs, planned.id, sent)] };
+    const started = unitOf(this.#needs, [planned], [target]);
+    const unit = { ...started, docs: [...(started.docs ?? []), keptSignal(this.#needs, planned.id, sent)] };
     const answer = await submit(unit);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     return planned.id;

@@ -96,7 +96,7 @@ export class Calls {
     checkAnswerable(needs, planned, timeoutMs);
     if (signal?.aborted === true)
       throw new MillraceError("aborted", "The call was aborted before it began.", { cause: signal.reason });
-    const unit = needs.ids.placed(unitOf([planned], [submission]));
+    const unit = needs.ids.placed(unitOf(needs, [planned], [submission]));
     const { id } = unit.jobs[0] as NewJob;
     const submitted = needs.submitter.submit(unit).then((answer): Submitted => {
       if (answer.kind === "refused") throw refusalError(answer, unit.jobs);

@@ -108,7 +108,7 @@ export function checkSubmissions(submissions: readonly AnySubmission[]): void {
 
 /** Enqueues on the caller's own connection. */
 export function enqueuerIn(
-  needs: Needs<"store" | "publishing" | "planner" | "submitter">,
+  needs: Needs<"store" | "coder" | "publishing" | "planner" | "submitter">,
   {
     toHandles,
     flows,
@@ -129,11 +129,11 @@ export function enqueuerIn(
     enqueue: async (job, input, options) => {
       const submission = anySubmission(job, input, options);
       const planned = await needs.planner.plan(submission);
-      return (await make(unitOf([planned], [submission])))[0] as JobHandle<never>;
+      return (await make(unitOf(needs, [planned], [submission])))[0] as JobHandle<never>;
     },
     enqueueMany: async (submissions) => {
       checkSubmissions(submissions);
-      return (await make(unitOf(await needs.planner.planAll(submissions), submissions))) as never;
+      return (await make(unitOf(needs, await needs.planner.planAll(submissions), submissions))) as never;
     },
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
     submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),

@@ -81,7 +81,7 @@ test("the same call made by the user a second time is another change", async () 
 
 test.each<[string, () => Promise<unknown>, string | undefined]>([
   ["cancel", () => mill.jobs.cancel("mine", "enough"), "cancelled"],
-  ["runNow", () => mill.jobs.runNow("mine"), undefined],
+  ["runNow", () => mill.jobs.runNow("mine"), "woken"],
   ["edit", () => mill.jobs.edit("mine", { priority: "high" }), undefined],
 ])("a lost reply of %s is not reported as a refused change", async (_name, act, answer) => {
   await run(mill.enqueue(frail, null, { id: "mine", delay: "1h" }));

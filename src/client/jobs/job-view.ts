@@ -54,6 +54,8 @@ export interface JobView<Input = unknown, Result = unknown> {
    * flow.
    */
   readonly flow: FlowPlace | null;
+  /** What it was woken with last (`runNow`); undefined for nothing. */
+  readonly attached: unknown;
   /**
    * The attempts so far, oldest first, with how long each waited and ran. Of a long list, those in the middle are
    * dropped.
@@ -95,7 +97,7 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
   const policy = needs.policies.read(record.policy, record.queue);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
-  const show = (payload: string | null): unknown =>
+  const show = (payload: string | null = null): unknown =>
     payload === null ? undefined : shown(needs, payload, policy);
   return {
     id: record.id,
@@ -116,6 +118,7 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
     schedule: viewMadeBy(readMeta(record.meta).schedule),
     topic: readMeta(record.meta).topic ?? null,
     flow: record.flow === null ? null : { id: rootOf(record.id) ?? record.flow, node: pathOfId(record.id) },
+    attached: show(readMeta(record.meta).attached),
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     throttles: throttled?.count ?? 0,

@@ -92,6 +92,16 @@ export interface DeleteOptions extends CallOptions {
   force?: boolean;
 }
 
+export interface RunNowOptions extends CallOptions {
+  /** Replaces the input. */
+  input?: unknown;
+  /** A payload for the handler, beside the input: `context.attached`, until the next wake attaches another one. */
+  attach?: unknown;
+}
+
+/** `not-scheduled`: it is ready already, runs, waits for something else than a time, or has ended. Nothing changed. */
+export type RunNowAnswer = "woken" | "not-scheduled" | "not-found";
+
 export interface EditJobOptions {
   input?: unknown;
   priority?: Priority;
@@ -291,11 +301,30 @@ export class Jobs {
     });
   }
 
-  /** Makes a waiting job ready at once, optionally with another input. */
-  runNow(id: string, options: { input?: unknown } & CallOptions = {}): Promise<void> {
-    return this.#actOn("runNow", id, options, () => {
-      checkOptions(options, "runNow", ["input", ...callKeys]);
-      return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
+  /**
+   * Wakes a scheduled job: it is ready at once, also if it waits for a retry or a snooze. `attach` is what its handler
+   * then finds as `context.attached`.
+   */
+  runNow(id: string, options: RunNowOptions = {}): Promise<RunNowAnswer> {
+    return this.#act("runNow", id, options, () => {
+      checkName(id, "runNow: id");
+      checkOptions(options, "runNow", ["input", "attach", ...callKeys]);
+      const input = this.#editOf(options);
+      const attached =
+        options.attach === undefined ? undefined : this.#needs.coder.encode(options.attach, "attach");
+      return this.#one(id, async (record) => {
+        if (isFlow(record)) return "not-found";
+        const answer = await this.#changes.changeAsRead(record, (read) => {
+          const meta =
+            attached === undefined ? {} : { meta: writeMeta({ ...readMeta(read.meta), attached }) };
+          const edit = input === undefined && attached === undefined ? {} : { edit: { ...input, ...meta } };
+          const { strideMs } = this.#needs;
+          return [
+            rescheduleChange(this.#waiting(read), { inMs: 0 }, strideMs, { ...edit, states: ["scheduled"] }),
+          ];
+        });
+        return isMade(answer) ? "woken" : answer.kind === "gone" ? "not-found" : "not-scheduled";
+      });
     });
   }
 
@@ -307,7 +336,7 @@ export class Jobs {
           "invalid-option",
           "reschedule: give delay or runAt; runNow() starts it at once.",
         );
-      return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
+      return this.#reschedule(id, readWhen(when, "reschedule"));
     });
   }
 
@@ -360,13 +389,15 @@ export class Jobs {
     });
   }
 
-  async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
-    const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
-      const policy = this.#needs.policies.read(record.policy);
-      const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
-      return [rescheduleChange(waiting, due, this.#needs.strideMs, edit)];
-    });
+  async #reschedule(id: string, due: Due): Promise<void> {
+    const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => [
+      rescheduleChange(this.#waiting(record), due, this.#needs.strideMs),
+    ]);
     refuse(answer, id);
+  }
+
+  #waiting({ policy, countsAttempt, fence }: JobRecord): Parameters<typeof rescheduleChange>[0] {
+    return { policy: this.#needs.policies.read(policy), countsAttempt, hasStarted: fence > 0 };
   }
 
   /** If no job has the id, unreadable records of that id are deleted: they are all that is left of the job. */

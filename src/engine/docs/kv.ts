@@ -3,7 +3,9 @@ import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
-import { checkOptions, checkWhole } from "../../model/option.ts";
+import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
+import type { PayloadCoder } from "../../codec/payload.ts";
 import type { Doc, DocWrite } from "../../store/records.ts";
 import { callKeys, checkCallOptions, withinLimit } from "../calls/call-limit.ts";
 import type { CallOptions } from "../calls/call-limit.ts";
@@ -26,6 +28,14 @@ export interface KvPutOptions extends CallOptions {
   /** The entry disappears after this time. */
   ttl?: Duration;
 }
+
+/** A write of the KV in the step that makes a job: `{ key, value }` puts an entry, with `delete: true` it goes. */
+export type KvWrite =
+  | ({ readonly key: string; readonly value: unknown; readonly delete?: undefined } & Pick<
+      KvPutOptions,
+      "version" | "ttl"
+    >)
+  | ({ readonly key: string; readonly delete: true } & Pick<KvPutOptions, "version">);
 
 export function kvPut(
   key: string,
@@ -58,6 +68,42 @@ export function readKvPutOptions(
       : { version: checkWhole(version, "kv version", 0, Number.MAX_SAFE_INTEGER) }),
     ...(ttl === undefined ? {} : { ttlMs: durationMs(ttl, "kv ttl") }),
   };
+}
+
+/**
+ * The writes of an enqueue, as the store takes them. Each key may occur once, so that the guards of all writes hold for
+ * the entries as they were before.
+ */
+export function readKvWrites(
+  coder: PayloadCoder,
+  lists: readonly unknown[],
+  what: string,
+): readonly DocWrite[] {
+  const puts = lists.flatMap((list) => {
+    if (!Array.isArray(list)) throw invalidOption(`${what}: kv must be a list of { key, value }.`);
+    return list.map((write: unknown) => readKvWrite(coder, write, `${what}: kv`));
+  });
+  if (puts.length > storeLimits.callItemsMax)
+    throw invalidOption(`${what}: kv takes at most ${storeLimits.callItemsMax} writes in one step.`);
+  const keys = new Set<string>();
+  for (const { id } of puts) {
+    if (keys.has(id)) throw invalidOption(`${what}: kv writes ${JSON.stringify(id)} twice.`);
+    keys.add(id);
+  }
+  return puts;
+}
+
+function readKvWrite(coder: PayloadCoder, write: unknown, what: string): DocWrite {
+  const deletes =
+    typeof write === "object" && write !== null && "delete" in write && write.delete !== undefined;
+  const known = deletes ? ["key", "delete", ...kvDeleteKeys] : ["key", "value", ...kvPutKeys];
+  const { key, value, delete: isDelete, ...options } = checkOptions(write, what, known);
+  checkName(key, `${what} key`);
+  if (deletes && isDelete !== true) throw invalidOption(`${what}: delete must be true.`);
+  if (!deletes && value === undefined)
+    throw invalidOption(`${what}: give a value for ${JSON.stringify(key)}, or delete: true.`);
+  const body = deletes ? null : coder.encode(value, "kv value");
+  return kvPut(key as string, body, readKvPutOptions(options, kvPutKeys));
 }
 
 export class Kv {

@@ -22,16 +22,18 @@ import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
 import { isTerminal, liveStates } from "../../model/job/job-state.ts";
 import type { TerminalState } from "../../model/job/job-state.ts";
+import { checkOptions } from "../../model/option.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import { Flow } from "../flows/flow.ts";
 import { cancelBelow, close } from "../flows/members.ts";
 import { readFlowResult } from "../flows/part-results.ts";
+import { memberKeys } from "../flows/flow-options.ts";
 import { planFlow } from "../flows/plan-flow.ts";
 import type { Needs } from "../services.ts";
 import { appendChange } from "./append-change.ts";
 import type { AnyJob, Submission } from "../submit/job-definition.ts";
 import { readEnqueueOptions } from "../submit/job-options.ts";
-import type { EnqueueOptions } from "../submit/job-options.ts";
+import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 
 type ChildrenNeeds = Needs<"ids" | "planner">;
 
@@ -42,7 +44,7 @@ export interface Parent extends Invoker {
 }
 
 /** Options of a job that a run starts; its id follows from the call. */
-export type ChildOptions<In> = Omit<EnqueueOptions<In>, "id" | "repeatOf">;
+export type ChildOptions<In> = Omit<EnqueueOptions<In>, OwnOption>;
 
 /** What `step.invoke` and `step.enqueue` take. */
 export interface Child {
@@ -90,6 +92,7 @@ export async function planStart(
   parent: Parent,
   { job, input, options }: Child & { readonly job: AnyJob },
 ): Promise<Pick<Effects, "jobs">> {
+  if (options !== undefined) checkOptions(options, "step.enqueue", memberKeys);
   const id = childIdOf(needs, parent);
   const planned = await needs.planner.plan({ job, input, options } as Submission, () => id);
   return { jobs: [known({ ...planned, id }, parent)] };

@@ -7,8 +7,8 @@ import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { AnyJob, AnySubmission, Submission } from "../submit/job-definition.ts";
-import { enqueueKeys, readEnqueueOptions } from "../submit/job-options.ts";
-import type { EnqueueOptions } from "../submit/job-options.ts";
+import { enqueueKeys, ownKeys, readEnqueueOptions } from "../submit/job-options.ts";
+import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 import { isRef, refTo } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
 
@@ -27,7 +27,7 @@ export interface AfterOptions {
 }
 
 /** What a member of a flow cannot have: its id follows from the flow's. */
-type MemberOptions<In> = Omit<EnqueueOptions<In>, "id" | "repeatOf">;
+type MemberOptions<In> = Omit<EnqueueOptions<In>, OwnOption>;
 
 export interface NodeOptions<In> extends MemberOptions<In>, AfterOptions {
   /** Nodes that wait for the success of this one too; for handlers that add to their own flow. */
@@ -81,7 +81,7 @@ export interface FlowDefinitionOptions {
 }
 
 export const afterKeys = ["after", "afterFailureOf", "always", "join"] as const;
-export const memberKeys = enqueueKeys.filter((key) => key !== "id" && key !== "repeatOf");
+export const memberKeys = enqueueKeys.filter((key) => !ownKeys.includes(key));
 
 const policies: readonly FailureMode[] = ["isolate", "fail-fast", "collect"];
 

@@ -9,12 +9,12 @@ import type { ScheduleOptions as RuleOptions } from "../../model/schedule/schedu
 import { ruleKeys } from "../../model/schedule/schedule-rule.ts";
 import { anySubmission, checkDefinition } from "../submit/job-definition.ts";
 import type { JobDefinition, Submission } from "../submit/job-definition.ts";
-import { enqueueKeys, refuseLater } from "../submit/job-options.ts";
-import type { EnqueueOptions } from "../submit/job-options.ts";
+import { enqueueKeys, ownKeys, refuseLater } from "../submit/job-options.ts";
+import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 
 /** When it fires, and the options of the jobs that it makes. */
 export type ScheduleOptions<In = unknown> = RuleOptions &
-  Omit<EnqueueOptions<In>, "id" | "repeatOf" | "delay" | "runAt">;
+  Omit<EnqueueOptions<In>, OwnOption | "delay" | "runAt">;
 
 export interface ScheduleDefinition {
   readonly name: string;
@@ -25,7 +25,7 @@ export interface ScheduleDefinition {
 
 const ruleOptionKeys: readonly string[] = [...ruleKeys, "missed", "overlap"];
 /** What says which job it is, or when it is due, is the schedule's own. */
-const notOfSchedules = ["id", "repeatOf", "delay", "runAt"];
+const notOfSchedules = [...ownKeys, "delay", "runAt"];
 const knownKeys = [...ruleOptionKeys, ...enqueueKeys.filter((key) => !notOfSchedules.includes(key))];
 
 /** A schedule for `work(handlers, { schedules: [...] })`. */

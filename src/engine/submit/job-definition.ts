@@ -9,7 +9,7 @@ import { readDurable } from "../durable/durable-definition.ts";
 import type { DurableOptions, DurablePart, SignalSchemas } from "../durable/durable-definition.ts";
 import { compileRedaction } from "../../codec/redact.ts";
 import { definitionKeys, readEnqueueOptions, refuseLater } from "./job-options.ts";
-import type { EnqueueOptions, ReadOptions } from "./job-options.ts";
+import type { EnqueueOptions, OwnOption, ReadOptions } from "./job-options.ts";
 import { checkOptions } from "../../model/option.ts";
 import { isStandardSchema } from "./standard-schema.ts";
 import type { AnySchema, SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
@@ -21,7 +21,7 @@ import type { AnySchema, SchemaInput, SchemaOutput, StandardSchema } from "./sta
 // oxlint-disable-next-line no-explicit-any -- options of some definition, whichever its input is
 export interface JobOptions<In = any> extends Omit<
   EnqueueOptions<In>,
-  "id" | "repeatOf" | "runAt" | "headers" | "trace"
+  OwnOption | "runAt" | "headers" | "trace"
 > {
   input?: AnySchema;
   result?: AnySchema;

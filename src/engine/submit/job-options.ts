@@ -22,6 +22,7 @@ import type { UniqueOptions, UniquePlan } from "../../model/job/unique-key.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import { readGroup } from "./group.ts";
 import type { GroupOptions, ReadGroup } from "./group.ts";
+import type { KvWrite } from "../docs/kv.ts";
 import { readLimits } from "../limits/limit-definition.ts";
 import type { AnyLimitUse, Limit, LimitUse } from "../limits/limit-definition.ts";
 
@@ -80,7 +81,16 @@ export interface EnqueueOptions<In = any> {
   retention?: RetentionOptions;
   /** False: the result is not kept. A duration: it goes after that time, and the rest of the job stays. */
   keepResult?: boolean | Duration;
+  /**
+   * Entries of `mill.kv` that are written in the step that makes the job: all of it happens or nothing. They are
+   * written also if the job exists already. A version that does not match refuses the enqueue (`version-conflict`).
+   */
+  kv?: readonly KvWrite[];
 }
+
+/** The options that belong to one call. A definition, a schedule and a node of a flow do not take them. */
+export type OwnOption = "id" | "repeatOf" | "kv";
+export const ownKeys: readonly string[] = ["id", "repeatOf", "kv"] satisfies OwnOption[];
 
 /** The options once checked, times in milliseconds. A field that is left out was not given. */
 export interface ReadOptions {
@@ -120,7 +130,7 @@ const sharedKeys = [
   "retention",
   "keepResult",
 ];
-export const enqueueKeys: readonly string[] = ["id", "repeatOf", "runAt", "headers", "trace", ...sharedKeys];
+export const enqueueKeys: readonly string[] = [...ownKeys, "runAt", "headers", "trace", ...sharedKeys];
 export const definitionKeys: readonly string[] = [
   "input",
   "result",

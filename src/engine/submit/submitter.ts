@@ -18,7 +18,9 @@ import { withinLimit } from "../calls/call-limit.ts";
 import type { CallOptions } from "../calls/call-limit.ts";
 import type { Batching } from "../calls/partition-batcher.ts";
 import type { LimitsInUse } from "../limits/limits-in-use.ts";
-import type { Submission } from "./job-definition.ts";
+import { readKvWrites } from "../docs/kv.ts";
+import type { Needs } from "../services.ts";
+import type { EnqueueOptions } from "./job-options.ts";
 import type { JobIds } from "./job-ids.ts";
 
 export interface SubmitterNeeds {
@@ -97,12 +99,20 @@ export class LoneUnit implements SubmitUnit {
   }
 }
 
-/** What is submitted in one step. A repeat answers the jobs that an earlier try has made as existing. */
+/**
+ * What is submitted in one step: the jobs, with the KV writes that their options name. A repeat answers the jobs that
+ * an earlier try has made as existing.
+ */
 export function unitOf(
+  { coder }: Needs<"coder">,
   jobs: readonly NewJob[],
-  submissions: readonly Pick<Submission, "options">[],
+  submissions: readonly { readonly options?: Pick<EnqueueOptions, "kv" | "repeatOf"> | undefined }[],
 ): SubmitUnit {
-  return submissions.some(({ options }) => options?.repeatOf !== undefined)
-    ? { jobs, isRepeat: true }
-    : { jobs };
+  const isRepeat = submissions.some(({ options }) => options?.repeatOf !== undefined);
+  const writes = submissions.flatMap(({ options }) => (options?.kv === undefined ? [] : [options.kv]));
+  return {
+    jobs,
+    ...(isRepeat ? { isRepeat } : {}),
+    ...(writes.length === 0 ? {} : { docs: readKvWrites(coder, writes, "enqueue") }),
+  };
 }

@@ -6,8 +6,8 @@ import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import { anySubmission, checkDefinition, readSchema } from "../submit/job-definition.ts";
 import type { AnyJob, JobDefinition, Submission } from "../submit/job-definition.ts";
-import { enqueueKeys, readEnqueueOptions, refuseLater } from "../submit/job-options.ts";
-import type { EnqueueOptions } from "../submit/job-options.ts";
+import { enqueueKeys, ownKeys, readEnqueueOptions, refuseLater } from "../submit/job-options.ts";
+import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 import type { AnySchema, SchemaInput, StandardSchema } from "../submit/standard-schema.ts";
 
 /** @typeParam In what a publisher gives. */
@@ -44,7 +44,7 @@ export function checkTopic(value: unknown, what: string): TopicDefinition {
 /** The subscription's name, and the options of the jobs that it gets. */
 export type SubscriptionOptions<In = unknown> = Omit<
   EnqueueOptions<In>,
-  "id" | "repeatOf" | "runAt" | "headers" | "trace"
+  OwnOption | "runAt" | "headers" | "trace"
 > & {
   /** Unique in its topic; the name of the job by default. */
   name?: string;
@@ -58,7 +58,7 @@ export interface SubscriptionDefinition {
 }
 
 /** What says which job it is, or belongs to one publish, is no matter of the subscription. */
-const notOfSubscriptions = ["id", "repeatOf", "runAt", "headers", "trace"];
+const notOfSubscriptions = [...ownKeys, "runAt", "headers", "trace"];
 const knownKeys = ["name", ...enqueueKeys.filter((key) => !notOfSubscriptions.includes(key))];
 
 /** A job that takes such an input, whatever else its own input may be. */

@@ -1,7 +1,7 @@
 /**
- * The meta of a job: headers, trace context, the schedule or topic that made it, and its place in a flow. Stores keep
- * it as one text and never read it. It is written at submit and by an edit before the start, and read by handlers and
- * lists.
+ * The meta of a job: headers, trace context, the schedule or topic that made it, its place in a flow, and what it was
+ * woken with. Stores keep it as one text and never read it. It is written at submit and by an edit of a waiting job,
+ * and read by handlers and lists.
  */
 import type { FlowMeta } from "../flow/flow-meta.ts";
 
@@ -13,6 +13,8 @@ interface JobMeta {
   readonly topic?: PublishedTo;
   /** Of a member of a flow. */
   readonly flow?: FlowMeta;
+  /** The encoded value with which the waiting job was woken last. */
+  readonly attached?: string;
 }
 
 /** The topic that the job was published to, and the subscription that it was made for. */
@@ -29,10 +31,10 @@ export interface MadeBy {
 }
 
 /** Null for an empty meta, the common case, which costs a store nothing. */
-export function writeMeta({ headers, trace, schedule, topic, flow }: JobMeta): string | null {
-  const made = schedule ?? topic ?? flow;
-  const isEmpty = headers === undefined && trace === undefined && made === undefined;
-  return isEmpty ? null : JSON.stringify({ headers, trace, schedule, topic, flow });
+export function writeMeta({ headers, trace, schedule, topic, flow, attached }: JobMeta): string | null {
+  const other = schedule ?? topic ?? flow ?? attached;
+  const isEmpty = headers === undefined && trace === undefined && other === undefined;
+  return isEmpty ? null : JSON.stringify({ headers, trace, schedule, topic, flow, attached });
 }
 
 export function viewMadeBy(

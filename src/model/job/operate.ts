@@ -65,9 +65,18 @@ interface WaitingJob {
   readonly hasStarted: boolean;
 }
 
-export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, edit?: Edit): OperatorChange {
+/** @param states the states in which it applies: a wake is for a scheduled job only. */
+export function rescheduleChange(
+  job: WaitingJob,
+  due: Due,
+  strideMs: number,
+  {
+    edit,
+    states = ["ready", "scheduled"],
+  }: { readonly edit?: Edit; readonly states?: readonly JobState[] } = {},
+): OperatorChange {
   return {
-    states: ["ready", "scheduled"],
+    states,
     next: {
       to: "scheduled",
       event: "rescheduled",

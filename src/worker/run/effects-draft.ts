@@ -23,6 +23,10 @@ export class EffectsDraft {
     this.#growth = plan;
   }
 
+  putDocs(puts: readonly DocPut[]): void {
+    this.#docs.push(...puts);
+  }
+
   putDoc(
     key: string,
     body: string | null,

@@ -8,7 +8,7 @@ import { anySubmission, checkDefinition } from "../../engine/submit/job-definiti
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
-import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/docs/kv.ts";
+import { kvDeleteKeys, kvPutKeys, readKvPutOptions, readKvWrites } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Attempt } from "./attempt.ts";
@@ -59,13 +59,17 @@ export function effectsScope(
           "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
         );
       const id = options?.id ?? mintId();
-      draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
+      const what = `enqueue(${JSON.stringify(job.name)})`;
+      const writes = options?.kv === undefined ? [] : readKvWrites(needs.coder, [options.kv], what);
+      const effects = draft(what);
+      effects.addJob(
         traced(
           needs,
           attempt,
           needs.planner.plan(anySubmission(job, input, options), () => id),
         ),
       );
+      effects.putDocs(writes);
       return id;
     },
     kv: {

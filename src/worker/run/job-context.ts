@@ -127,6 +127,12 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return this.#needs.platform.hostName;
   }
 
+  /** What `jobs.runNow(id, { attach })` woke the job with last; undefined for nothing. */
+  get attached(): unknown {
+    const { attached } = readMeta(this.#attempt.job.meta);
+    return attached === undefined ? undefined : this.#needs.coder.decode(attached);
+  }
+
   /** Counts from 1. */
   get attempt(): number {
     return this.#attempt.job.attempt;

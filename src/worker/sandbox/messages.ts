@@ -38,6 +38,8 @@ export interface SentJob {
   readonly fence: { readonly value: number; readonly key: string };
   readonly headers: Readonly<Record<string, string>>;
   readonly trace: Readonly<Record<string, string>>;
+  /** What it was woken with, as JSON text; left out for nothing. */
+  readonly attached?: string;
   readonly schedule: { readonly name: string; readonly tick: number | null } | null;
   readonly topic: { readonly name: string; readonly subscription: string } | null;
 }

@@ -102,6 +102,11 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return this.#job.trace;
   }
 
+  get attached(): unknown {
+    const { attached } = this.#job;
+    return attached === undefined ? undefined : jsonCodec.decode(attached);
+  }
+
   get topic(): JobContext["topic"] {
     return this.#job.topic;
   }

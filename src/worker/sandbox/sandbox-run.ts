@@ -204,10 +204,11 @@ function mintOf({ id }: About<"effect">): (() => string) | undefined {
 
 function describeJob(context: JobContext): SentJob {
   const { id, name, queue, attempt, isLastAttempt, worker, host, idempotencyKey, fence } = context;
-  const { headers, trace, schedule, topic } = context;
+  const { headers, trace, schedule, topic, attached } = context;
   return {
     ...{ id, name, queue, attempt, isLastAttempt, createdAt: context.createdAt.getTime() },
     ...{ worker, host, idempotencyKey, fence, headers, trace },
+    ...(attached === undefined ? {} : { attached: jsonCodec.encode(attached, "attached") }),
     topic,
     schedule: schedule === null ? null : { name: schedule.name, tick: schedule.tick?.getTime() ?? null },
   };

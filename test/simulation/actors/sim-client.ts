@@ -204,7 +204,7 @@ async function interfere(host: ClientHost, node: SimNode, random: SeededRandom):
       case 3:
         return await jobs.reschedule(id, { delay: random.whole(0, 5000) });
       case 4:
-        return await jobs.runNow(id);
+        return void (await jobs.runNow(id));
       case 5: {
         await jobs.delete(id);
         const again = host.given.get(id);
