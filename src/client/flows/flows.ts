@@ -17,14 +17,14 @@ import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
-import { planFlow } from "../../engine/flows/plan-flow.ts";
+import { idOfKey } from "../../engine/flows/plan-flow.ts";
+import { submitFlow } from "../../engine/flows/submit-flow.ts";
 import type { Needs } from "../../engine/services.ts";
 import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
 import type { RetentionOptions } from "../../engine/submit/job-options.ts";
 import { readFlowResult } from "../../engine/flows/part-results.ts";
 import type { Results } from "../../engine/calls/results.ts";
-import { refusalError } from "../../engine/submit/refusal-error.ts";
-import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
+import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { readCursor } from "../jobs/job-filter.ts";
 import type { WaitForOptions } from "../jobs/job-handle.ts";
@@ -34,6 +34,20 @@ type FlowsNeeds = Needs<
 >;
 
 export interface SubmitFlowOptions {
+  /**
+   * Makes the flow once: a second submit with this key answers the flow that is there, as long as it is kept. If that
+   * one has other nodes or inputs, the submit is refused with `id-conflict`.
+   *
+   * @example
+   *   await mill.submit(report, { key: "report-2026-10" });
+   *   await mill.flows.keyed("report-2026-10").result(); // in any process
+   */
+  key?: string;
+  /**
+   * The id that a submit with an unknown outcome was to make (`error.ids[0]`): repeats that submit. If it had happened,
+   * its flow is answered; else the flow is made now, under that id.
+   */
+  repeatOf?: string;
   /** What the failure of a node means. Default: the value of the flow, else "isolate". */
   failureMode?: FailureMode;
   tags?: readonly string[];
@@ -47,6 +61,8 @@ export type FlowState = "running" | Exclude<TerminalState, "skipped">;
 export interface FlowView {
   readonly id: string;
   readonly name: string;
+  /** The key that it was submitted with; null for none. */
+  readonly key: string | null;
   readonly state: FlowState;
   readonly reason: string | null;
   readonly failureMode: FailureMode;
@@ -132,22 +148,30 @@ export class Flows {
   ): Promise<FlowRun> {
     if (!(given instanceof Flow)) throw invalidOption("submit: give what flow(...) returned.");
     const what = `submit of flow ${JSON.stringify(given.name)}`;
-    checkOptions(options, what, ["failureMode", "tags", "retention"]);
-    const { failureMode = given.failureMode ?? "isolate", ...shared } = options;
-    const { policy, tags } = readEnqueueOptions(shared, what);
-    const planned = await planFlow(this.#needs, given, {
+    checkOptions(options, what, ["key", "repeatOf", "failureMode", "tags", "retention"]);
+    const { key, failureMode = given.failureMode ?? "isolate", ...shared } = options;
+    if (key !== undefined && options.repeatOf !== undefined)
+      throw invalidOption(`${what}: give either key or repeatOf, not both; a key repeats by itself.`);
+    const { policy, tags, repeatOf } = readEnqueueOptions(shared, what);
+    const planned = {
       failureMode: checkFailureMode(failureMode, `${what}: failureMode`),
       policy,
       ...(tags === undefined ? {} : { tags }),
-    });
-    const answer = await send({ jobs: planned.jobs });
-    if (answer.kind === "refused") throw refusalError(answer, planned.jobs);
-    return this.run(planned.id);
+      ...(key === undefined ? {} : { key: checkName(key, `${what}: key`) }),
+      ...(repeatOf === undefined ? {} : { id: repeatOf }),
+    };
+    const { id, how } = await submitFlow(this.#needs, given, planned, send);
+    return new FlowRun(this, id, how);
   }
 
   /** A handle for a flow known by its id. */
   run(id: string): FlowRun {
-    return new FlowRun(this, checkName(id, "flow id"));
+    return new FlowRun(this, checkName(id, "flow id"), null);
+  }
+
+  /** A handle for the flow that was, or will be, submitted with this key. */
+  keyed(key: string): FlowRun {
+    return new FlowRun(this, idOfKey(this.#needs, checkName(key, "flow key")), null);
   }
 
   async get(id: string): Promise<FlowView | null> {
@@ -266,11 +290,14 @@ export class Flows {
 /** A handle of a submitted flow. */
 export class FlowRun {
   readonly id: string;
+  /** Whether the submit made the flow or met the one that was there; null for a handle of a known flow. */
+  readonly how: SubmitHow | null;
   readonly #flows: Flows;
 
-  constructor(flows: Flows, id: string) {
+  constructor(flows: Flows, id: string, how: SubmitHow | null) {
     this.#flows = flows;
     this.id = id;
+    this.how = how;
   }
 
   /** Waits for the end of the flow. @returns the results of its last nodes (with no node after them), by name. */
@@ -304,9 +331,9 @@ export class FlowRun {
 
 export function viewFlow(record: JobRecord): FlowView {
   const { id, name, state, reason, cancelAsked, tags, createdAt, endedAt } = record;
-  const { part } = flowMetaOf(record);
+  const { part, key = null } = flowMetaOf(record);
   return {
-    ...{ id, name, reason, isClosing: cancelAsked, tags: tags ?? [] },
+    ...{ id, name, key, reason, isClosing: cancelAsked, tags: tags ?? [] },
     state: isTerminal(state) ? (state as FlowState) : "running",
     failureMode: part?.kind === "flow" ? part.failureMode : "isolate",
     counts: countMembers(readWaits(record.waits ?? "")),

@@ -18,7 +18,7 @@ import type {
 import type { JobRecord, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { Reports } from "../attempts/reports.ts";
-import type { JobIds } from "../submit/job-ids.ts";
+import { JobIds } from "../submit/job-ids.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { Flush } from "./flush.ts";
@@ -67,11 +67,7 @@ export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: B
     weigh: (unit) => unit.jobs.length,
     // The ids are minted here, so repeating a submit that may have happened makes no second job.
     again: (unit) => ({ ...unit, isRepeat: true }),
-    failure: (error, { jobs }) =>
-      withMintedIds(
-        error,
-        jobs.map(({ id }) => id),
-      ),
+    failure: (error, unit) => withMintedIds(error, JobIds.named(unit)),
   };
   const settling: BatcherOptions<Settle, SettleAnswer> = {
     ...shared,

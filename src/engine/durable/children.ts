@@ -75,7 +75,8 @@ export async function planInvoke(
   const { policy } = readEnqueueOptions({}, "step.invoke");
   const planned = await planFlow(needs, given, {
     ...{ failureMode: given.failureMode ?? "isolate", policy, tags: [memberTag(run)] },
-    invoked: { id: childIdOf(needs, parent), by: { run, round, call, ...(isFlow ? {} : { isJob: true }) } },
+    id: childIdOf(needs, parent),
+    invokedBy: { run, round, call, ...(isFlow ? {} : { isJob: true }) },
   });
   return { jobs: planned.jobs.map((each) => known(each, parent)) };
 }

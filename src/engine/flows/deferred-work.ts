@@ -30,6 +30,7 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import { deliverEnd, endChildren } from "../durable/children.ts";
+import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
 import { uncacheMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
@@ -55,6 +56,8 @@ interface Payment extends DeferredWorkEnd {
   readonly renewed: number;
 }
 
+/** As often as others may leave more work meanwhile. */
+const triesMax = 10;
 const postponed = "postponed";
 const postponedMs = 60_000;
 const restReason: EndReason<"cancelled"> = "not-needed";
@@ -74,6 +77,21 @@ export async function doDeferredWork(
   });
   await needs.store.putDocs(puts);
   return ends;
+}
+
+/**
+ * Does the deferred work of one job now, for a caller that does not wait for a duty: in its process there may be none.
+ * @returns false if some of it is left for later.
+ */
+export async function finishDeferredWork(needs: DeferredWorkNeeds, id: string): Promise<boolean> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const { docs } = await needs.store.readDocs({ kind: deferredKind, ids: [id] });
+    if (docs.length === 0) return true;
+    const [end] = await doDeferredWork(needs, docs);
+    if (end?.status === "rejected") throw end.reason;
+    if (end?.value.outcome === postponed) return false;
+  }
+  return false;
 }
 
 async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {

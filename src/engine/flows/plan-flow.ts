@@ -3,13 +3,15 @@
  * none. All that is refused is refused here. The flow's id is minted where its members have to lie; theirs follow from
  * it.
  */
-import type { MillraceError } from "../../model/error.ts";
+import { canonicalText, digestText } from "../../codec/digest.ts";
+import { MillraceError } from "../../model/error.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta, Invoker } from "../../model/flow/flow-meta.ts";
 import { writeFreed } from "../../model/flow/freed.ts";
 import { invalidFlow, lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { FailureMode, Part, PlannedNode } from "../../model/flow/graph.ts";
 import { newWaits } from "../../model/flow/flow-waits.ts";
+import { deriveId } from "../../model/job/job-id.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
 import type { JobPolicy } from "../../model/job/job-policy.ts";
@@ -31,8 +33,14 @@ export interface PlannedFlow {
 export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
   readonly failureMode: FailureMode;
   readonly policy: JobPolicy;
-  /** Of a flow that a durable run invokes: its id follows from the call. */
-  readonly invoked?: { readonly id: string; readonly by: Invoker };
+  /** An id that was minted or derived before; left out: a new one. */
+  readonly id?: string;
+  /** Makes the id: where the flow may lie anywhere, and is made beside something else. */
+  readonly mintId?: () => string;
+  /** Of a flow that a durable run invokes. */
+  readonly invokedBy?: Invoker;
+  /** Of a flow that is submitted once by this key: its id follows from it. */
+  readonly key?: string;
 }
 
 export async function planFlow(
@@ -45,11 +53,9 @@ export async function planFlow(
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
   const jobs = await planNodeJobs(needs.planner, flow.nodes);
-  const { ids } = needs;
-  const { placement } = ids;
-  const { invoked } = options;
-  const partition = placement === null || invoked !== undefined ? null : askedPartition(placement, { jobs });
-  const id = invoked?.id ?? (partition === null ? ids.mint() : ids.mint(partition));
+  const { invokedBy, key } = options;
+  const id = placeFlow(needs, flow, jobs, options);
+  const content = key === undefined ? null : contentOf(flow);
   const memberOf = membersOf(id, nodes);
   const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = nodes.filter(({ within }) => within === "").length;
@@ -60,13 +66,49 @@ export async function planFlow(
       flow: {
         part,
         ends: lastNodes(nodes, ""),
-        ...(invoked === undefined ? {} : { invokedBy: invoked.by }),
+        ...(invokedBy === undefined ? {} : { invokedBy }),
+        ...(key === undefined || content === null ? {} : { key, content }),
       },
     }),
     tags: options.tags ?? null,
     waits: newWaits({ ...needOfPart(part, total), defers: 1, total }),
   };
-  return { id, jobs: [whole, ...members] };
+  const all = [whole, ...members];
+  // A digest makes a store look each id up, so that a second submit of the key meets the first one.
+  return { id, jobs: content === null ? all : all.map((job) => ({ ...job, digest: content })) };
+}
+
+/** The id of the flow that has this key, in every process. */
+export function idOfKey({ ids: { placement } }: Needs<"ids">, key: string): string {
+  return deriveId({ of: `flow\n${key}`, at: 0, partition: placement?.ofName(key) ?? 0 });
+}
+
+/** The id of a flow, in the partition that its members ask for. */
+function placeFlow(
+  { ids }: Needs<"ids">,
+  { name }: Flow,
+  jobs: readonly NewJob[],
+  { id, mintId = ids.mint, invokedBy }: FlowJobOptions,
+): string {
+  const { placement } = ids;
+  if (placement === null || invokedBy !== undefined) return id ?? mintId();
+  const partition = askedPartition(placement, { jobs });
+  if (id === undefined) return partition === null ? mintId() : ids.mint(partition);
+  if (partition !== null && partition !== placement.ofId(id))
+    throw new MillraceError(
+      "placement-conflict",
+      `The flow ${JSON.stringify(name)} was given an id or a key that lies in another partition of this store than a limit or a unique key of its nodes. Give both names the same text in braces, or leave the key out.`,
+    );
+  return id;
+}
+
+/** Equal flows have equal texts: their names, nodes, edges and inputs, whatever the options of their jobs. */
+function contentOf({ name, nodes }: Flow): string {
+  const shown = nodes.map(({ path, within, part, after, join, cancelsRest, submission, refs, expands }) => [
+    ...[path, within, part, after, join, cancelsRest, refs, expands ?? null],
+    submission === null ? null : [submission.job.name, canonicalText(submission.input)],
+  ]);
+  return digestText(JSON.stringify([name, shown]));
 }
 
 /** Most jobs are planned without a promise. */

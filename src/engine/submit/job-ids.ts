@@ -38,6 +38,11 @@ export class JobIds {
     return { ...unit, jobs: gatherJobs(placement, { jobs, docs, checks }, this.mint, at) };
   }
 
+  /** What an error of an unknown outcome names. Ids of members begin with that of their flow, so they are left out. */
+  static named({ jobs }: Pick<SubmitUnit, "jobs">): readonly string[] {
+    return jobs.filter(({ flow = null }) => flow === null).map(({ id }) => id);
+  }
+
   /** The items as one list per partition. */
   byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
     const { placement } = this;

@@ -21,7 +21,7 @@ import type { LimitsInUse } from "../limits/limits-in-use.ts";
 import { readKvWrites } from "../docs/kv.ts";
 import type { Needs } from "../services.ts";
 import type { EnqueueOptions } from "./job-options.ts";
-import type { JobIds } from "./job-ids.ts";
+import { JobIds } from "./job-ids.ts";
 
 export interface SubmitterNeeds {
   readonly platform: Platform;
@@ -45,10 +45,9 @@ export class Submitter {
     const placed = ids.placed(unit);
     if (limit === undefined)
       return telemetry === null ? this.#send(placed) : telemetry.submit(placed, this.#send);
-    const jobs = placed.jobs.map(({ id }) => id);
     const sendWithin = (traced: SubmitUnit): Promise<SubmitAnswer> =>
       withinLimit(limit, {
-        ...{ platform, what: "enqueue", isWrite: true, ids: jobs },
+        ...{ platform, what: "enqueue", isWrite: true, ids: JobIds.named(placed) },
         run: () => this.#send(traced),
       });
     return telemetry === null ? sendWithin(placed) : telemetry.submit(placed, sendWithin);
