@@ -14,6 +14,7 @@ const targets = {
   format: ["scripts/format.ts"],
   types: ["node_modules/typescript/bin/tsc", "--noEmit"],
   build: ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
+  search: ["scripts/search.ts"],
   bench: [SOURCE, "bench/main.ts"],
   assembled: [SOURCE, "scripts/assembled.ts"],
   millrace: [SOURCE, "src/cli/main.ts"],

@@ -4,12 +4,12 @@
  */
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
-import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
+import { areSeedsChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastBucketSeeds } from "./seeds.ts";
 
 const { from, to } = seedsToRun(16);
 const range = Array.from({ length: to - from + 1 }, (_, at) => from + at);
-const past = isSeedChosen
+const past = areSeedsChosen
   ? []
   : pastBucketSeeds.map(([seed]) => seed).filter((seed) => !range.includes(seed));
 

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { checkHistory } from "../history/checks/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
 import { hangMs } from "../support/hang-ms.ts";
-import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
+import { areSeedsChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastPartitionSeeds } from "./seeds.ts";
 
 const { from, to } = seedsToRun(20);
@@ -14,7 +14,7 @@ const partitions = 3;
 const judge: Judge = (evidence) =>
   checkHistory(evidence).filter(({ invariant }) => invariant !== 31 && invariant !== 32);
 
-test.each(isSeedChosen ? [] : pastPartitionSeeds)(
+test.each(areSeedsChosen ? [] : pastPartitionSeeds)(
   "seed %i, which once failed on three partitions, keeps every invariant: %s",
   async (seed) => {
     expect((await runSeed(seed, { partitions }, judge)).failure).toBeNull();

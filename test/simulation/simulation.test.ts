@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { checkHistory } from "../history/checks/check-history.ts";
 import { hangMs } from "../support/hang-ms.ts";
 import { knownBugs } from "./known-bugs.ts";
-import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
+import { areSeedsChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastSeeds } from "./seeds.ts";
 import { countSometimes, sometimes } from "./sometimes.ts";
 import type { Sometimes } from "./sometimes.ts";
@@ -15,7 +15,7 @@ import type { Sometimes } from "./sometimes.ts";
 const { from: firstSeed, to: lastSeed } = seedsToRun(60);
 const testMs = 600_000;
 
-const unlessChosen = <Item>(items: readonly Item[]): Item[] => (isSeedChosen ? [] : [...items]);
+const unlessChosen = <Item>(items: readonly Item[]): Item[] => (areSeedsChosen ? [] : [...items]);
 /** The others of them run with all below. */
 const pastSeedsBeyond = pastSeeds.filter(([seed]) => seed < firstSeed || seed > lastSeed);
 
