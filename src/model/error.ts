@@ -154,6 +154,16 @@ export const errorCatalogue = {
   "not-durable": entry(409, false, "The job is not durable, so it takes no signals and has no steps."),
   "unknown-signal": entry(404, false, "The job takes no signal of this name."),
   "step-in-step": entry(400, false, "The code of a step, or an undo, called step itself."),
+  "run-begun": entry(
+    409,
+    false,
+    "The run has recorded steps of its present input, so its input cannot be edited.",
+  ),
+  "undos-open": entry(
+    409,
+    false,
+    "The run has steps with an undo that a new round would forget: end the run first, or drop them on purpose.",
+  ),
   "run-ended": entry(409, false, "A step was called after the handler of its run had ended."),
   closed: entry(503, false, "This Millrace, worker or store was closed."),
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),

@@ -188,7 +188,8 @@ export interface Store {
 export type TransactionStore = Pick<Store, "submit" | "settleIfLeased"> & {
   /**
    * The last statement of the caller's transaction: the result of a step, which is committed with the caller's rows iff
-   * the lease is the current one at the commit. It takes no lock that a renewal needs.
+   * the lease is the current one at the commit. It takes no lock that a renewal needs, and changes nothing of the job:
+   * a run has an entry in its journal before its first slip, so the next worker reads the journal.
    */
   commitSlip(lease: LeaseRef, slip: Slip): Promise<SlipAnswer>;
 };

@@ -189,6 +189,59 @@ describe("a run", () => {
     expect(new Set(keys).size).toBe(3);
   });
 
+  test.each([
+    ["is undone and fails if it continues while steps have undos", {}, "failed", ["book", "unbook"]],
+    ["may say that its undos are to be forgotten", { dropUndos: true }, "completed", ["book", "book"]],
+  ] as const)("%s", async (_title, options, state, expected) => {
+    const saga = job("saga", { input: z.number(), durable: { version: 1 }, retry: { attempts: 1 } });
+    const log: string[] = [];
+    await v.run(
+      v.mill.work([
+        handler(saga, async ({ input, step }) => {
+          await step.run("book", () => void log.push("book"), { undo: () => log.push("unbook") });
+          if (input === 1) step.continueWith(2, options);
+        }),
+      ]),
+    );
+    const { id } = await v.run(v.mill.enqueue(saga, 1));
+    await v.advance(5000);
+    const ended = await view(id);
+    expect(ended?.state).toBe(state);
+    expect(ended?.attempts.at(-1)?.error?.code).toBe(state === "failed" ? "undos-open" : undefined);
+    expect(log).toEqual(expected);
+  });
+
+  test("keeps its input once steps of it are recorded; before its first life it may be edited", async () => {
+    const seen: string[] = [];
+    const handle = await v.run(v.mill.enqueue(order, { id: "typo" }, { delay: "1m" }));
+    await v.run(v.mill.signal(handle.id, "note", "early"));
+    await v.run(v.mill.jobs.edit(handle.id, { input: { id: "x" } }));
+    await v.run(
+      v.mill.work([
+        handler(order, async ({ input, step }) => {
+          seen.push(await step.run("a", () => input.id));
+          await step.sleep("nap", "1h");
+          await step.waitFor("paid");
+        }),
+      ]),
+    );
+    for (const [ms, state] of [
+      [61_000, "scheduled"],
+      [3_600_000, "suspended"],
+    ] as const) {
+      await v.advance(ms);
+      expect(await stateOf(handle.id)).toBe(state);
+      const { jobs } = v.mill;
+      const input = { id: "y" };
+      await expect(v.run(jobs.edit(handle.id, { input }))).rejects.toMatchObject({ code: "run-begun" });
+      await expect(v.run(jobs.runNow(handle.id, { input }))).rejects.toMatchObject({ code: "run-begun" });
+    }
+    await v.run(v.mill.jobs.cancel(handle.id));
+    await v.run(v.mill.jobs.retry(handle.id, { input: { id: "y" } }));
+    await v.advance(1000);
+    expect(seen).toEqual(["x", "x", "y"]);
+  });
+
   test("enqueues another job once", async () => {
     const ran: string[] = [];
     const other = job<string>("other");

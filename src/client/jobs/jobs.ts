@@ -13,6 +13,7 @@ import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
 import type { Due, Edit } from "../../model/job/change.ts";
 import type { Duration } from "../../model/duration.ts";
+import { hasMark } from "../../model/durable/durable-marks.ts";
 import { marksAsRead, mayDelete } from "../../model/durable/end-run.ts";
 import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
@@ -315,6 +316,7 @@ export class Jobs {
       return this.#one(id, async (record) => {
         if (isFlow(record)) return "not-found";
         const answer = await this.#changes.changeAsRead(record, (read) => {
+          checkInputEdit(read, input);
           const meta =
             attached === undefined ? {} : { meta: writeMeta({ ...readMeta(read.meta), attached }) };
           const edit = input === undefined && attached === undefined ? {} : { edit: { ...input, ...meta } };
@@ -356,6 +358,7 @@ export class Jobs {
       const input = this.#editOf(changes);
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
         if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
+        checkInputEdit(record, input);
         const { isReadable, order } = this.#needs.policies.read(record.policy);
         const { strideMs } = this.#needs;
         const edit: Edit = {
@@ -470,4 +473,15 @@ function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
 
 function spread(due: Due, byMs: number): Due {
   return "at" in due ? { at: due.at + byMs } : { inMs: due.inMs + byMs };
+}
+
+/** The journal of a run was made from the input that its first life had. */
+function checkInputEdit({ id, state, durable, fence }: JobRecord, edit: Edit | undefined): void {
+  if (edit?.input === undefined || isTerminal(state)) return;
+  // Before its first claim a run has nothing but signals.
+  if (fence === 0 || !hasMark(durable, "hasJournal")) return;
+  throw new MillraceError(
+    "run-begun",
+    `The run ${JSON.stringify(id)} has recorded steps of its present input: cancel it and retry it with the new input, or let its handler call step.continueWith(input).`,
+  );
 }

@@ -643,11 +643,20 @@ export class RunExecution {
       const { work } = call.plan;
       if (work === undefined || call.isDecided || call.running !== null || this.isClosing(call.key)) continue;
       if (call.wakeAt !== null && call.wakeAt > now) continue;
+      if (call.kind === "run-in" && this.cursor.known === 0) {
+        this.#beginJournal();
+        continue;
+      }
       call.wakeAt = null;
       call.running = new AbortController();
       this.#running += 1;
       void this.#work(call, work, call.running.signal);
     }
+  }
+
+  /** The next worker of a run looks for what \`runIn\` has committed only if the journal has an entry: the version. */
+  #beginJournal(): void {
+    if (!this.#isInFlight) void this.append();
   }
 
   async #work(

@@ -26,7 +26,7 @@ import type { BackoffSources } from "../../model/job/retry-policy.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { readInstant } from "../../model/instant.ts";
-import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
@@ -347,8 +347,15 @@ export class StepCalls implements AnyStep {
     return derivedUuid(this.#parts.run, ++this.#uuids, digest);
   }
 
-  continueWith(input: unknown): never {
+  continueWith(input: unknown, options: { dropUndos?: boolean } = {}): never {
     this.#refuseInside();
+    const what = "step.continueWith";
+    const { dropUndos = false } = checkOptions(options, what, ["dropUndos"]) as typeof options;
+    if (!checkBoolean(dropUndos, `${what}: dropUndos`) && this.#execution.hasUndo)
+      throw new MillraceError(
+        "undos-open",
+        "The next round would forget the undos of this one. If its steps are never to be undone, say so: step.continueWith(input, { dropUndos: true }).",
+      );
     // An input that cannot be stored is refused here, where somebody named it.
     this.#execution.continueWith(this.#parts.encodeInput(input));
     // The run is over: a handler that catches this gets no answer from any further step.

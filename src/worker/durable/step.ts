@@ -130,6 +130,9 @@ export interface Step<Signals = Record<never, never>> {
   patched(name: string): boolean;
   now(): Date;
   uuid(): string;
-  /** Begins a new round with an empty journal; signals that no wait has taken stay. */
-  continueWith(input: unknown): never;
+  /**
+   * Begins a new round with an empty journal; signals that no wait has taken stay. It throws if steps with an undo are
+   * recorded, unless the new round may forget these undos.
+   */
+  continueWith(input: unknown, options?: { dropUndos?: boolean }): never;
 }

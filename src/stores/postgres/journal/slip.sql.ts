@@ -2,12 +2,9 @@
  * Slips: results of steps that are committed with the caller's own rows. commit_slip_v1 takes no lock on the job's row,
  * so a caller's transaction that stays open holds up no renewal. The fence is checked at the commit, by a constraint
  * trigger that waits until then. It locks the row of the lease for the moment of the commit, so that no reclaim comes
- * between the check and the commit, and marks it, so that the next worker reads the journal.
- *
- * The mark is an update. Under repeatable read it fails with 40001 if the lease was renewed since the transaction
- * began, and the caller repeats the transaction. That concerns only a slip that comes before every entry of its run.
+ * between the check and the commit. It changes nothing: an update would fail under repeatable read if the lease was
+ * renewed since the transaction began.
  */
-import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import { sql } from "../../../store/sql.ts";
 
 export const slipSql = sql`
@@ -29,16 +26,11 @@ END $$;
 
 -- Refuses the commit of a slip whose lease is not the current one any more.
 CREATE FUNCTION @check_slip_v1() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE v_durable int4;
 BEGIN
-  SELECT durable INTO v_durable FROM @leased
-  WHERE id = NEW.id AND seq = NEW.seq AND fence = NEW.fence FOR KEY SHARE;
+  PERFORM 1 FROM @leased WHERE id = NEW.id AND seq = NEW.seq AND fence = NEW.fence FOR KEY SHARE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'millrace: this transaction was rolled back, because the run % is not held by its worker any more',
       NEW.id USING ERRCODE = 'MR005', HINT = 'The run goes on elsewhere, and does this step there.';
-  END IF;
-  IF v_durable & ${durableMarks.hasJournal} = 0 THEN
-    UPDATE @leased SET durable = durable | ${durableMarks.hasJournal} WHERE id = NEW.id;
   END IF;
   RETURN NULL;
 END $$;

@@ -6,7 +6,6 @@ import { aChange, aClaim, aJob, aSettle, finish } from "../../../../test/support
 import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
-import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import { handBack } from "../../../model/job/after-run.ts";
 import type { LeasedJob, LeaseRef } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
@@ -92,16 +91,6 @@ describe("a slip", () => {
     expect(await database.query(`SELECT 1 FROM ${schema}.slip`)).toEqual([]);
   });
 
-  test("is found by the next worker, although no entry tells of it", async () => {
-    const leased = await lease();
-    expect(leased.durable).toBe(0);
-    const client = await begin();
-    await store.inTransaction(client).commitSlip(leaseOf(leased), slip);
-    await client.query("COMMIT");
-    await store.settleIfLeased([aSettle(leased, handBack, { journal })]);
-    expect((await claimAgain()).durable).toBe(durableMarks.hasJournal);
-  });
-
   test("may take longer than its lease, which is renewed meanwhile", async () => {
     const leased = await lease();
     const client = await begin();
@@ -120,7 +109,6 @@ describe("a slip", () => {
     "is committed under %s, although the lease is renewed meanwhile",
     async (isolation) => {
       const leased = await lease();
-      await store.recordIfLeased([aRecord(leased, anEntry("first"))]);
       const [client] = clients as [pg.Client];
       await client.query(`BEGIN ISOLATION LEVEL ${isolation}`);
       await client.query(row);

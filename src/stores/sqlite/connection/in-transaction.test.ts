@@ -50,6 +50,8 @@ for (const [driver, connect] of Object.entries(drivers)) {
       own.exec("CREATE TABLE orders (id TEXT)");
       await store.submit([{ jobs: [aJob("run")] }]);
       const [lease] = (await claimAll()).jobs as [LeasedJob];
+      const { id, seq, fence } = lease;
+      await store.recordIfLeased([{ id, seq, fence, entries: [{ key: "version", body: "{}" }] }]);
       const slip = { key: "pay#0", body: '"paid"' };
       const commit = async (given: LeaseRef, end: "COMMIT" | "ROLLBACK") => {
         own.exec("BEGIN; INSERT INTO orders VALUES ('o-1')");
@@ -67,7 +69,7 @@ for (const [driver, connect] of Object.entries(drivers)) {
       expect(await commit(lease, "COMMIT")).toEqual({ kind: "ok" });
       expect(await slips()).toEqual([slip]);
       expect(await commit(lease, "ROLLBACK")).toEqual({ kind: "recorded", body: slip.body });
-      const journal = { seen: 0, entries: [] };
+      const journal = { seen: 1, entries: [] };
       await store.settleIfLeased([{ ...lease, next: { ...finish, keepMs: 0 }, attempts: null, journal }]);
       expect(own.prepare("SELECT count(*) AS slips FROM millrace_slip").get()).toEqual({ slips: 0 });
       own.close();

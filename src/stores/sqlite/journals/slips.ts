@@ -2,7 +2,6 @@
  * Slips: results of steps that are committed together with the caller's own rows. The caller's transaction holds the
  * write lock of the file until its end, so a lease that is current here is current at the commit.
  */
-import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import type { SlipAnswer } from "../../../store/operations.ts";
 import type { LeaseRef, Slip } from "../../../store/records.ts";
 import { isLeased } from "../../../store/rules/guard.ts";
@@ -15,8 +14,6 @@ import type { Step } from "../connection/transaction.ts";
 const findSlip = "SELECT body FROM millrace_slip WHERE seq = ? AND key = ?";
 /** Inputs: seq, key, body. */
 const addSlip = "INSERT INTO millrace_slip (seq, key, body) VALUES (?, ?, ?)";
-/** Input: seq. A worker that finds this mark reads the journal with its slips. */
-const markJournal = `UPDATE millrace_job SET durable = durable | ${durableMarks.hasJournal} WHERE seq = ?`;
 
 export function commitSlip({ statements }: Step, lease: LeaseRef, { key, body }: Slip): SlipAnswer {
   const recorded = readValue<string>(statements, findSlip, lease.seq, key);
@@ -24,7 +21,6 @@ export function commitSlip({ statements }: Step, lease: LeaseRef, { key, body }:
   const [row] = readLiveStates(statements, [lease.seq]);
   if (row === undefined || !isLeased(row, lease)) return { kind: "stale" };
   statements(addSlip).run(lease.seq, key, body);
-  if ((row.durable & durableMarks.hasJournal) === 0) statements(markJournal).run(lease.seq);
   return { kind: "ok" };
 }
 
