@@ -11,7 +11,7 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { defaultStartAt, settleTurn, VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { LiveCall } from "../../src/worker/durable/live-call.ts";
 import { RunExecution } from "../../src/worker/durable/run-execution.ts";
-import type { RunCodec, RunEnd, RunSettings } from "../../src/worker/durable/run-execution.ts";
+import type { RunCodec, RunEnd, RunSettings } from "../../src/worker/durable/run-settings.ts";
 import type { JournalPage, RunJournal } from "../../src/worker/durable/run-journal.ts";
 import { StepCalls } from "../../src/worker/durable/step-calls.ts";
 import { MemoryRun } from "./memory-run.ts";

@@ -6,7 +6,7 @@ import type { Ending } from "../../src/model/durable/undo-plan.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { LiveCall } from "../../src/worker/durable/live-call.ts";
 import { RunExecution } from "../../src/worker/durable/run-execution.ts";
-import type { RunEnd, RunSettings } from "../../src/worker/durable/run-execution.ts";
+import type { RunEnd, RunSettings } from "../../src/worker/durable/run-settings.ts";
 import type { RunJournal } from "../../src/worker/durable/run-journal.ts";
 import type { Step } from "../../src/worker/durable/step.ts";
 import { StepCalls } from "../../src/worker/durable/step-calls.ts";

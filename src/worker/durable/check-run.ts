@@ -14,7 +14,7 @@ import type { SingleHandler } from "../handler.ts";
 import type { LiveCall } from "./live-call.ts";
 import { createRunCodec } from "./run-codec.ts";
 import { RunExecution } from "./run-execution.ts";
-import type { RunEnd } from "./run-execution.ts";
+import type { RunEnd } from "./run-settings.ts";
 import type { RunJournal } from "./run-journal.ts";
 import { StepCalls } from "./step-calls.ts";
 

@@ -58,7 +58,7 @@ import { observeRun } from "./observe-run.ts";
 import type { ObserveNeeds } from "./observe-run.ts";
 import { createRunCodec } from "./run-codec.ts";
 import { RunExecution } from "./run-execution.ts";
-import type { RunEnd } from "./run-execution.ts";
+import type { RunEnd } from "./run-settings.ts";
 import type { JournalPage, Start } from "./run-journal.ts";
 import { StepCalls } from "./step-calls.ts";
 import { emptyPage, StoreJournal } from "./store-journal.ts";

@@ -7,7 +7,7 @@ import type { RunNote } from "../../engine/attempts/telemetry.ts";
 import { nameOfCall } from "../../model/durable/call-key.ts";
 import type { EntryBody } from "../../model/durable/journal-entry.ts";
 import type { Attempt } from "../run/attempt.ts";
-import type { RunObserver } from "./run-execution.ts";
+import type { RunObserver } from "./run-settings.ts";
 
 export type ObserveNeeds = Needs<"telemetry" | "metrics" | "platform">;
 

@@ -10,7 +10,7 @@ import type { StandardSchema } from "../../engine/submit/standard-schema.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { receiveThrown, sendThrown } from "../sandbox/sent-error.ts";
 import type { SentError } from "../sandbox/sent-error.ts";
-import type { RunCodec } from "./run-execution.ts";
+import type { RunCodec } from "./run-settings.ts";
 
 export function createRunCodec({ coder }: Needs<"coder">, signals: SignalSchemas): RunCodec {
   const encode = (value: unknown, what: string): string | null =>

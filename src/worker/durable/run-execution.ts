@@ -16,104 +16,33 @@
  *
  * One append or suspend is in flight at a time.
  */
-import { isMillraceError } from "../../model/error.ts";
-import { decideApproval } from "../../model/durable/approval-decision.ts";
-import type { Difference, JournalCursor } from "../../model/durable/journal-cursor.ts";
-import { journalLimits, ownKey } from "../../model/durable/journal-entry.ts";
-import type { EntryBody, JournalEntry, NewEntry } from "../../model/durable/journal-entry.ts";
+import type { JournalCursor } from "../../model/durable/journal-cursor.ts";
+import { ownKey } from "../../model/durable/journal-entry.ts";
+import type { EntryBody, JournalEntry } from "../../model/durable/journal-entry.ts";
 import { planRest } from "../../model/durable/rest-plan.ts";
 import type { RestPlan } from "../../model/durable/rest-plan.ts";
 import { SignalBuffer } from "../../model/durable/signal-buffer.ts";
-import type { UnreadSignal } from "../../model/durable/signal-buffer.ts";
 import { decideEnd, endAfterUndos, endingOf, planUndos } from "../../model/durable/undo-plan.ts";
 import type { Ending } from "../../model/durable/undo-plan.ts";
-import type { Platform, Timer } from "../../platform/platform.ts";
+import type { Timer } from "../../platform/platform.ts";
+import { decideWait } from "./decide-wait.ts";
+import { JournalCalls } from "./journal-calls.ts";
 import type { LiveCall, Settlement } from "./live-call.ts";
 import type { JournalPage, RunJournal, Start } from "./run-journal.ts";
-
-export type RunEnd =
-  | { readonly kind: "returned"; readonly value: unknown }
-  /** The handler threw, and the run may be tried again. */
-  | { readonly kind: "threw"; readonly error: unknown }
-  /** It ends badly, and its undos have run. */
-  | { readonly kind: "ended"; readonly ending: Ending; readonly error: unknown }
-  | { readonly kind: "suspended" }
-  | { readonly kind: "continued"; readonly input: string }
-  | { readonly kind: "diverged"; readonly difference: Difference }
-  /** An entry was not asked for in time: the code is slow, or differs. */
-  | { readonly kind: "unasked"; readonly difference: Difference }
-  | { readonly kind: "journal-full" }
-  /** Of a dry run: the code asks for all that the journal holds, and could go on. */
-  | { readonly kind: "continues" }
-  /** The lease is somebody else's: nothing is to be settled. */
-  | { readonly kind: "lost" }
-  /** It was asked to stop, and no code of a step runs any more. */
-  | { readonly kind: "stopped" }
-  /** What was recorded cannot be read here. */
-  | { readonly kind: "unreadable"; readonly error: unknown }
-  /** The store refuses a call, and would refuse its repeat. */
-  | { readonly kind: "refused"; readonly error: unknown };
-
-/** What is recorded of values, errors and signals. */
-export interface RunCodec {
-  encode(value: unknown): string | null;
-  decode(text: string | null): unknown;
-  encodeError(error: unknown): string;
-  decodeError(text: string): unknown;
-  /** What the schema makes of a signal, with its text: that of the signal if the schema changes nothing. */
-  readSignal(
-    name: string,
-    text: string | null,
-  ): { readonly value: unknown; readonly text: string | null } | { readonly refused: string };
-}
-
-export interface RunSettings {
-  readonly platform: Pick<Platform, "defer" | "setTimer" | "monotonicUs">;
-  readonly codec: RunCodec;
-  readonly version: { readonly version: number; readonly isNew: boolean };
-  /** A run whose handler awaits plain I/O between its steps is not suspended before it has been quiet for so long. */
-  readonly idleMs: number;
-  /** A run stays for a time that is over so soon. */
-  readonly lingerMs: number;
-  /** Replays and stops at the end of the journal: no code of a step runs and nothing is written. */
-  readonly isDry?: true;
-  /** How long an entry of the journal may not be asked for. */
-  readonly unaskedMs: number;
-  /** What becomes of a run whose handler threw. */
-  readonly judge: (error: unknown) => "retry" | Ending;
-  readonly undoDelayMs: (attempt: number, error: unknown) => number | null;
-  /** Observes the run; left out for nobody. */
-  readonly observer?: RunObserver;
-}
-
-/** Sees what the run does in this life, and nothing of what is replayed. */
-export interface RunObserver {
-  /** Calls the code of a step. */
-  step<Value>(call: LiveCall, attempt: number, work: () => Promise<Value>): Promise<Value>;
-  /** An entry is about to be appended. */
-  recorded(body: EntryBody): void;
-}
-
-const repeatMs = 100;
-const repeatMaxMs = 5000;
+import type { RunEnd, RunSettings } from "./run-settings.ts";
+import { settlementOf } from "./settlement-of.ts";
 
 export class RunExecution {
   protected readonly cursor: JournalCursor<LiveCall>;
   protected readonly settings: RunSettings;
+  protected readonly calls: JournalCalls;
   protected readonly signals = new SignalBuffer();
   /** Calls that have not settled, in the order in which they were asked for. */
   protected readonly open = new Map<string, LiveCall>();
-  /** What is to be appended with the next call. */
-  protected pending: NewEntry[] = [];
-  readonly #journal: RunJournal;
-  readonly #slips = new Map<string, string | null>();
   readonly #finished: (end: RunEnd) => void;
-  #starts: Start[] = [];
   /** Branches that have lost, but whose race is not recorded yet. */
   readonly #closing: string[] = [];
   #running = 0;
-  #unsurePatches = 0;
-  #isInFlight = false;
   #isTurnSet = false;
   /** A suspend may have been applied: another worker may run the job now, so nothing is delivered or started here. */
   #isSuspending = false;
@@ -122,15 +51,11 @@ export class RunExecution {
   #isDraining = false;
   /** The attempt was aborted: nothing is delivered any more. */
   #isStopping = false;
-  #isReading = false;
-  #isHeard = false;
   #isOver = false;
   #hasHandlerEnded = false;
   /** The handler did something since the last turn. */
   #isStirred = true;
   #quietUs = -1;
-  #storeNow: number;
-  #storeNowUs: number;
   #timer: { readonly at: number; readonly timer: Timer } | null = null;
   #unasked: { readonly number: number; readonly timer: Timer } | null = null;
   #undoError: unknown = null;
@@ -144,13 +69,14 @@ export class RunExecution {
     page: JournalPage,
     finished: (end: RunEnd) => void,
   ) {
-    this.#journal = journal;
     this.cursor = cursor;
     this.settings = settings;
     this.#finished = finished;
-    this.#storeNow = page.now;
-    this.#storeNowUs = settings.platform.monotonicUs();
-    this.#take(page);
+    this.calls = new JournalCalls(journal, cursor, settings.platform, page, {
+      isOver: () => this.#isOver,
+      finish: (end) => this.finish(end),
+      wake: () => this.wake(),
+    });
     cursor.begins();
     if (settings.version.isNew) this.record({ kind: "version", version: settings.version.version });
   }
@@ -191,7 +117,7 @@ export class RunExecution {
     const { answer, isNew } = this.cursor.patched(name);
     if (isNew) {
       this.record({ kind: "patched", name, answer });
-      this.#unsurePatches += 1;
+      this.calls.unsurePatches += 1;
       this.wake();
     }
     return answer;
@@ -206,7 +132,7 @@ export class RunExecution {
 
   /** The store's time as far as it is known here. */
   get storeTime(): number {
-    return this.storeNow;
+    return this.calls.storeNow;
   }
 
   /** @param input as it is stored. */
@@ -238,7 +164,7 @@ export class RunExecution {
 
   /** A step was recorded, or has ended, that a bad end would have to undo. */
   get hasUndo(): boolean {
-    return [...this.cursor.entries, ...this.pending].some(
+    return [...this.cursor.entries, ...this.calls.pending].some(
       ({ body }) => body.kind === "result" && body.hasUndo === true,
     );
   }
@@ -250,9 +176,7 @@ export class RunExecution {
 
   /** A hint, or the answer to a renewal: the journal has grown, to this number if it is known. */
   heard(last = Number.POSITIVE_INFINITY): void {
-    if (this.#isOver || last <= this.cursor.known) return;
-    this.#isHeard = true;
-    if (!this.#isReading) void this.#readOn();
+    if (!this.#isOver && last > this.cursor.known) this.calls.heard();
   }
 
   /** The worker stops: the run rests as soon as it can, and no further step begins. */
@@ -295,10 +219,12 @@ export class RunExecution {
 
   /** What the last steps have done is recorded first, because their code must not run again. */
   #endStopping(): void {
-    if (this.#running > 0 || this.#isInFlight) return;
-    this.pending = this.pending.filter(({ body }) => body.kind === "result" || body.kind === "patched");
-    this.#starts = [];
-    if (this.pending.length > 0) void this.append();
+    if (this.#running > 0 || this.calls.isInFlight) return;
+    this.calls.pending = this.calls.pending.filter(
+      ({ body }) => body.kind === "result" || body.kind === "patched",
+    );
+    this.calls.starts = [];
+    if (this.calls.pending.length > 0) void this.calls.append();
     else this.finish({ kind: "stopped" });
   }
 
@@ -306,7 +232,7 @@ export class RunExecution {
     if (this.#isSuspending) return;
     const wasStirred = this.#isStirred;
     this.#isStirred = false;
-    if (this.#unsurePatches > 0 && this.settings.isDry !== true) {
+    if (this.calls.unsurePatches > 0 && this.settings.isDry !== true) {
       this.#flush();
       return;
     }
@@ -334,7 +260,7 @@ export class RunExecution {
     }
     if (this.#rest()) return;
     this.#flush();
-    if (this.#isDraining && this.#running === 0 && !this.#isInFlight) this.stop();
+    if (this.#isDraining && this.#running === 0 && !this.calls.isInFlight) this.stop();
   }
 
   /** Delivers entries up to one that the handler feels. @returns whether it felt one. */
@@ -397,86 +323,34 @@ export class RunExecution {
           call.wakeAt = at + body.retryInMs;
         }
         return false;
-      case "arrived": {
-        const signal = this.signals.take(body.signal);
-        return this.#settle(call, at, () => ({
-          kind: "value",
-          value: this.#arrivedValue(call as LiveCall, signal, body.value),
-        }));
-      }
+      case "arrived":
       case "decided": {
-        const { values } = body;
-        const answers = body.signals.map((number) => this.signals.take(number));
-        return this.#settle(call, at, () => ({
-          kind: "value",
-          value: {
-            approved: body.approved,
-            timedOut: false,
-            answers: answers.flatMap((each, index) =>
-              each === undefined ? [] : [this.#answerOf(each, values?.[index])],
-            ),
-          },
-        }));
+        const numbers = body.kind === "arrived" ? [body.signal] : body.signals;
+        const taken = numbers.map((number) => this.signals.take(number));
+        return this.#settle(call, at, (asked) => settlementOf(body, asked, taken, codec));
       }
       case "rang":
-        return this.#settle(call, at, () => call?.plan.rang?.() ?? { kind: "value", value: undefined });
       case "result":
-        return this.#settle(call, at, () => ({ kind: "value", value: codec.decode(body.value) }));
       case "error":
-        return this.#settle(call, at, () => this.#failure(call, body.error));
       case "child":
-        return this.#settle(call, at, () =>
-          body.state === "completed"
-            ? { kind: "value", value: codec.decode(body.value) }
-            : this.#failure(
-                call,
-                body.value ?? codec.encodeError(new Error(`The job ended as ${body.state}.`)),
-              ),
-        );
+        return this.#settle(call, at, (asked) => settlementOf(body, asked, [], codec));
       case "raced":
         if (call === null) return false;
         for (const [branch, prefix] of call.plan.branches ?? [])
           if (branch !== body.winner) this.#close(prefix);
-        return this.#settle(call, at, () => call.ended.get(body.winner) as Settlement);
+        return this.#settle(call, at, (race) => race.ended.get(body.winner) as Settlement);
     }
   }
 
-  #settle(call: LiveCall | null, at: number, settlement: () => Settlement): boolean {
+  #settle(call: LiveCall | null, at: number, settlement: (call: LiveCall) => Settlement): boolean {
     if (call === null || call.isSettled) return false;
     this.open.delete(call.key);
     this.cursor.felt(at);
-    const settled = settlement();
+    const settled = settlement(call);
     if (settled.kind === "error" && typeof settled.error === "object" && settled.error !== null)
       this.#failures.set(settled.error, call);
     call.settle(settled);
     return true;
-  }
-
-  #failure(call: LiveCall | null, text: string): Settlement {
-    const cause = this.settings.codec.decodeError(text);
-    return { kind: "error", error: call?.plan.failed?.(cause) ?? cause };
-  }
-
-  #arrivedValue(call: LiveCall, signal: UnreadSignal | undefined, made?: string | null): unknown {
-    if (signal === undefined) return undefined;
-    const value = this.#takenValue(signal, made);
-    return call.plan.arrived?.(signal, value) ?? value;
-  }
-
-  #answerOf(signal: UnreadSignal, made?: string | null): { source: string | null; at: Date; value: unknown } {
-    return {
-      source: signal.source,
-      at: new Date(signal.at),
-      value: this.#takenValue(signal, made),
-    };
-  }
-
-  /**
-   * A schema reads a signal once, when a wait takes it. A replay hands out the same, whatever became of the schema.
-   * @param made what the schema made of it; undefined if it changed nothing.
-   */
-  #takenValue({ value }: UnreadSignal, made?: string | null): unknown {
-    return this.settings.codec.decode(made === undefined ? value : made);
   }
 
   #close(prefix: string): void {
@@ -492,7 +366,7 @@ export class RunExecution {
 
   protected record(body: EntryBody): void {
     this.settings.observer?.recorded(body);
-    this.pending.push({ key: ownKey(body, "call" in body ? this.cursor.lifeOf(body.call) : 0), body });
+    this.calls.pending.push({ key: ownKey(body, "call" in body ? this.cursor.lifeOf(body.call) : 0), body });
   }
 
   /** The call is made in a branch that has lost, although nothing says so yet. */
@@ -501,7 +375,7 @@ export class RunExecution {
   }
 
   #decide(): void {
-    const now = this.storeNow;
+    const now = this.calls.storeNow;
     for (const call of this.open.values()) {
       if (call.isDecided || this.isClosing(call.key)) continue;
       this.decideCall(call, now);
@@ -524,18 +398,16 @@ export class RunExecution {
         return;
       }
       case "run-in":
-        if (this.#slips.has(key) && call.running === null)
-          this.decided(call, { kind: "result", call: key, as, value: this.#slips.get(key) ?? null });
+        if (this.calls.slips.has(key) && call.running === null)
+          this.decided(call, { kind: "result", call: key, as, value: this.calls.slips.get(key) ?? null });
         return;
       case "wait":
-        if (this.#takeSignal(call)) return;
-        break;
       case "approval":
-        if (this.#takeAnswers(call)) return;
+        if (this.#takeSignals(call)) return;
         break;
       case "enqueue":
         if (plan.start === undefined) return;
-        this.#starts.push(plan.start);
+        this.calls.starts.push(plan.start);
         this.decided(call, {
           kind: "result",
           call: key,
@@ -560,7 +432,7 @@ export class RunExecution {
     const { signal, endsInMs, endsAt, start } = plan;
     call.isOpened = true;
     if (endsAt !== undefined) call.wakeAt = endsAt;
-    if (start !== undefined) this.#starts.push(start);
+    if (start !== undefined) this.calls.starts.push(start);
     this.record({
       ...{ kind: "opened", call: key, as },
       ...(signal === undefined ? {} : { signal }),
@@ -574,7 +446,7 @@ export class RunExecution {
     call.isEscalated = true;
     // Until its entry is delivered the time is not over again.
     call.wakeAt = Infinity;
-    this.#starts.push(escalation);
+    this.calls.starts.push(escalation);
     this.record({ kind: "escalated", call: key, as, endsInMs: plan.endsInMs ?? 0 });
   }
 
@@ -583,62 +455,18 @@ export class RunExecution {
     this.record(body);
   }
 
-  #takeSignal(call: LiveCall): boolean {
-    const { key, kind: as, plan } = call;
-    for (const { signal, value, text } of this.#readable(call)) {
-      try {
-        if (plan.where !== undefined && !plan.where(value)) continue;
-      } catch (error) {
-        this.decided(call, { kind: "error", call: key, as, error: this.settings.codec.encodeError(error) });
-        return true;
-      }
-      this.signals.take(signal.number);
-      const made = text === signal.value ? {} : { value: text };
-      this.decided(call, { kind: "arrived", call: key, as, signal: signal.number, ...made });
-      return true;
-    }
-    return false;
-  }
-
-  #takeAnswers(call: LiveCall): boolean {
-    const { key, kind: as, plan } = call;
-    const read = this.#readable(call);
-    let decision: ReturnType<typeof decideApproval>;
-    try {
-      const answers = read.map(({ signal, value }) => ({ ...signal, approves: plan.where?.(value) ?? true }));
-      decision = decideApproval(answers, plan.needed ?? 1);
-    } catch (error) {
-      this.decided(call, { kind: "error", call: key, as, error: this.settings.codec.encodeError(error) });
-      return true;
-    }
-    if (decision.kind === "open") return false;
-    const { signals, approved } = decision;
-    for (const number of signals) this.signals.take(number);
-    const taken = signals.map((number) => read.find(({ signal }) => signal.number === number));
-    const isMade = taken.some((each) => each?.text !== each?.signal.value);
-    const made = isMade ? { values: taken.map((each) => each?.text ?? null) } : {};
-    this.decided(call, { kind: "decided", call: key, as, signals, approved, ...made });
-    return true;
-  }
-
-  /** The signals that a wait may take, with their values. Those of the wrong shape are refused once and for all. */
-  #readable(
-    call: LiveCall,
-  ): { readonly signal: UnreadSignal; readonly value: unknown; readonly text: string | null }[] {
-    const name = call.plan.signal ?? "";
-    return this.signals.unreadFor(name, call.key, call.wakeAt).flatMap((signal) => {
-      const read = this.settings.codec.readSignal(name, signal.value);
-      if ("value" in read) return [{ signal, ...read }];
-      this.signals.take(signal.number);
-      this.record({ kind: "refused", signal: signal.number, why: read.refused });
-      return [];
-    });
+  /** @returns whether the signals that are there decide the wait. */
+  #takeSignals(call: LiveCall): boolean {
+    const { outcome, refused } = decideWait(call, this.signals, this.settings.codec);
+    for (const body of refused) this.record(body);
+    if (outcome !== null) this.decided(call, outcome);
+    return outcome !== null;
   }
 
   // steps -------------------------------------------------------------------------------------------------------------
 
   #startWork(): void {
-    const now = this.storeNow;
+    const now = this.calls.storeNow;
     for (const call of this.open.values()) {
       const { work } = call.plan;
       if (work === undefined || call.isDecided || call.running !== null || this.isClosing(call.key)) continue;
@@ -656,7 +484,7 @@ export class RunExecution {
 
   /** The next worker of a run looks for what \`runIn\` has committed only if the journal has an entry: the version. */
   #beginJournal(): void {
-    if (!this.#isInFlight) void this.append();
+    if (!this.calls.isInFlight) void this.calls.append();
   }
 
   async #work(
@@ -718,106 +546,22 @@ export class RunExecution {
 
   /** Something is to be appended that the handler, or a step, waits for. */
   #hasNews(): boolean {
-    return this.pending.some(({ body }) => body.kind !== "opened" && body.kind !== "version");
-  }
-
-  /** The store's time as far as it is known here, never ahead of it. */
-  protected get storeNow(): number {
-    return this.#storeNow + Math.floor((this.settings.platform.monotonicUs() - this.#storeNowUs) / 1000);
-  }
-
-  #hears(now: number): void {
-    if (now <= this.storeNow) return;
-    this.#storeNow = now;
-    this.#storeNowUs = this.settings.platform.monotonicUs();
+    return this.calls.pending.some(({ body }) => body.kind !== "opened" && body.kind !== "version");
   }
 
   #flush(): void {
-    if (this.#isInFlight || !this.pending.some(({ body }) => body.kind !== "version")) return;
-    void this.append();
-  }
-
-  /** @returns false if the run is over. */
-  protected async append(): Promise<boolean> {
-    const { pending } = this;
-    const starts = this.#starts;
-    this.pending = [];
-    this.#starts = [];
-    const isEnding = pending.some(
-      ({ body }) => body.kind === "undone" || body.kind === "stuck" || body.kind === "ending",
-    );
-    const most = isEnding ? journalLimits.endingEntriesMax : journalLimits.entriesMax;
-    const isTooLarge = !isEnding && this.cursor.bytes > journalLimits.bytesMax;
-    if (isTooLarge || this.cursor.known + pending.length > most) {
-      this.finish({ kind: "journal-full" });
-      return false;
-    }
-    this.#isInFlight = true;
-    const { answer, isRepeat } = await this.#persist(() => this.#journal.append(pending, starts));
-    this.#isInFlight = false;
-    if (this.#isOver) return false;
-    if (answer.kind === "stale") {
-      this.finish({ kind: "lost" });
-      return false;
-    }
-    const { known } = this.cursor;
-    if (!isRepeat && answer.isRepeat !== true && answer.last === known + pending.length)
-      this.cursor.add(
-        pending.map((entry, index) => ({ ...entry, number: known + 1 + index, at: answer.at })),
-      );
-    else if (answer.last > known) await this.#readOn();
-    this.#hears(answer.at);
-    this.#unsurePatches -= pending.filter(({ body }) => body.kind === "patched").length;
-    this.wake();
-    return !this.#isOver;
-  }
-
-  async #readOn(): Promise<void> {
-    this.#isReading = true;
-    this.#isHeard = false;
-    const { answer } = await this.#persist(() => this.#journal.read(this.cursor.known));
-    this.#isReading = false;
-    if (this.#isOver) return;
-    if (answer.kind === "stale") {
-      this.finish({ kind: "lost" });
-      return;
-    }
-    this.#take(answer);
-    this.wake();
-    // Whatever came while the read was on its way may not be in its answer.
-    if (this.#isHeard) await this.#readOn();
-  }
-
-  #take({ entries, slips, now }: JournalPage): void {
-    this.cursor.add(entries);
-    for (const { call, value } of slips) this.#slips.set(call, value);
-    this.#hears(now);
-  }
-
-  /** Repeats a call whose reply was lost, until it is answered or the lease is. */
-  async #persist<Answer>(call: () => Promise<Answer>): Promise<{ answer: Answer; isRepeat: boolean }> {
-    for (let tries = 0; ; tries += 1) {
-      try {
-        return { answer: await call(), isRepeat: tries > 0 };
-      } catch (error) {
-        if (isMillraceError(error) && !error.retryable && error.outcome !== "unknown")
-          this.finish({ kind: "refused", error });
-        // The caller was abandoned with the run, so nobody reads the answer.
-        if (this.#isOver) return new Promise(() => undefined);
-        const delayMs = Math.min(repeatMs * 2 ** Math.min(tries, 10), repeatMaxMs);
-        await new Promise<void>((resolve) => this.settings.platform.setTimer(delayMs, resolve));
-      }
-    }
+    if (this.calls.isInFlight || !this.calls.pending.some(({ body }) => body.kind !== "version")) return;
+    void this.calls.append();
   }
 
   // resting -----------------------------------------------------------------------------------------------------------
 
   /** @returns whether the run rests, or is about to. */
   #rest(): boolean {
-    if (this.#running > 0 || this.#isInFlight || this.#hasNews()) return false;
+    if (this.#running > 0 || this.calls.isInFlight || this.#hasNews()) return false;
     const waits = [...this.open.values()].filter((call) => call.isWaiting && !this.isClosing(call.key));
     if (waits.length === 0) return false;
-    const now = this.storeNow;
+    const now = this.calls.storeNow;
     const rest = planRest(
       waits.map(({ kind, wakeAt, plan }) => ({
         kind,
@@ -834,25 +578,17 @@ export class RunExecution {
       this.settings.platform.setTimer(this.settings.idleMs - quietMs, () => this.wake());
       return false;
     }
-    void this.suspend(rest);
+    void this.#suspend(rest);
     return true;
   }
 
-  protected async suspend(rest: RestPlan): Promise<void> {
-    const { pending } = this;
-    const starts = this.#starts;
-    this.#isInFlight = true;
+  async #suspend(rest: RestPlan): Promise<void> {
     this.#isSuspending = true;
     // While undos run nothing is delivered any more.
-    const seen = this.#isUndoing ? this.cursor.known : this.cursor.seen;
-    const request = { seen, entries: pending, starts, rest };
-    const { answer } = await this.#persist(() => this.#journal.suspend(request));
-    this.#isInFlight = false;
+    const kind = await this.calls.suspend(rest, this.#isUndoing ? this.cursor.known : this.cursor.seen);
     this.#isSuspending = false;
-    if (this.#isOver) return;
-    if (answer.kind === "suspended") this.finish({ kind: "suspended" });
-    else if (answer.kind === "stale") this.finish({ kind: "lost" });
-    else await this.#readOn();
+    if (kind === "suspended") this.finish({ kind });
+    else if (kind === "arrived") await this.calls.readOn();
     this.wake();
   }
 
@@ -908,14 +644,14 @@ export class RunExecution {
     this.#isUndoing = true;
     this.#undoError = error;
     for (const call of this.open.values()) call.running?.abort();
-    while (this.#isInFlight)
+    while (this.calls.isInFlight)
       await new Promise<void>((resolve) => this.settings.platform.defer(() => resolve()));
     if (this.#isOver) return;
-    this.pending = this.pending.filter(({ body }) => body.kind === "result");
+    this.calls.pending = this.calls.pending.filter(({ body }) => body.kind === "result");
     const journal = { hasUndo: this.hasUndo, ending: endingOf(this.cursor.entries) };
     if (decideEnd(ending, journal) === "append-ending") {
-      this.pending.push({ key: "ending", body: { kind: "ending", ...ending } });
-      if (!(await this.append())) return;
+      this.calls.pending.push({ key: "ending", body: { kind: "ending", ...ending } });
+      if (!(await this.calls.append())) return;
     }
     const first = endingOf(this.cursor.entries) ?? ending;
     for (;;) {
@@ -929,15 +665,15 @@ export class RunExecution {
         this.finish({ kind: "ended", ending: endAfterUndos(first, hasGivenUp), error: this.#undoError });
         return;
       }
-      if (undo.notBefore !== null && undo.notBefore > this.storeNow) {
+      if (undo.notBefore !== null && undo.notBefore > this.calls.storeNow) {
         const rest = { as: "scheduled", wake: { at: undo.notBefore } } as const;
-        this.pending = [];
-        await this.suspend(rest);
+        this.calls.pending = [];
+        await this.#suspend(rest);
         if (this.#isOver) return;
         continue;
       }
       await this.#undoOne(undo.call, undo.value, undo.attempt + 1);
-      if (!(await this.append())) return;
+      if (!(await this.calls.append())) return;
     }
   }
 
@@ -962,7 +698,7 @@ export class RunExecution {
     this.#isOver = true;
     for (const call of this.open.values()) call.running?.abort();
     this.open.clear();
-    this.pending = [];
+    this.calls.pending = [];
     this.#timer?.timer.cancel();
     this.#unasked?.timer.cancel();
     this.#finished(end);

@@ -32,8 +32,9 @@ import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
 import { LiveCall } from "./live-call.ts";
 import type { CallPlan } from "./live-call.ts";
-import type { RunCodec, RunExecution } from "./run-execution.ts";
+import type { RunExecution } from "./run-execution.ts";
 import type { RunJournal, Start } from "./run-journal.ts";
+import type { RunCodec } from "./run-settings.ts";
 import type { ApprovalOptions, Step, StepContext, WaitOptions } from "./step.ts";
 
 interface Place {
