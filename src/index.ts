@@ -167,6 +167,8 @@ export type {
   SignalOptions,
   SignalRefusal,
 } from "./client/durable/signals.ts";
+export { defineConfig } from "./client/millrace-config.ts";
+export type { MillraceConfig } from "./client/millrace-config.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { CallJobOptions } from "./client/jobs/calls.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/jobs/job-handle.ts";

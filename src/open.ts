@@ -19,9 +19,21 @@ import type { Objects } from "./stores/bucket/objects/objects.ts";
 import type { Store } from "./store/store.ts";
 import { bucketUrlIn, isBucketUrl, readBucketUrl } from "./stores/bucket/bucket-url.ts";
 
-/** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`, `s3://bucket/prefix`. */
-export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
+/**
+ * Opens the store at a URL: `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`,
+ * `s3://bucket/prefix`. Without a URL it is that of the variable MILLRACE_STORE.
+ *
+ * @example
+ * const mill = await Millrace.open(); // MILLRACE_STORE=postgres://localhost/app
+ */
+export async function openMillrace(given?: string, options: MillraceOptions = {}): Promise<Millrace> {
   checkNodeVersion(nodeVersion);
+  const url = given ?? nodePlatform.readEnv("MILLRACE_STORE");
+  if (url === undefined)
+    throw new MillraceError(
+      "unknown-store",
+      'No store is named: give open a URL such as "sqlite:./jobs.db", or set MILLRACE_STORE.',
+    );
   const namespace = options?.namespace ?? nodePlatform.readEnv("MILLRACE_NAMESPACE");
   return openMillraceOn(nodePlatform, url, namespace === undefined ? options : { ...options, namespace });
 }

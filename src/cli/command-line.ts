@@ -10,6 +10,7 @@ import { didYouMean } from "../model/did-you-mean.ts";
 import type { Options } from "./arguments/option-kinds.ts";
 import { readArgs } from "./arguments/read-args.ts";
 import { quote, wrong } from "./arguments/wrong.ts";
+import { loadConfig } from "./load-config.ts";
 import { optionsOf, sharedOptions, storeOptions } from "./command.ts";
 import type { Action, Call, Command } from "./command.ts";
 import { toJson } from "./output/print-json.ts";
@@ -40,9 +41,12 @@ export async function runCommandLine(terminal: Terminal, platform: Platform): Pr
           return kind === undefined ? [] : [[option, kind.read(text, `--${option}`, platform)]];
         }),
       );
+    const options = valuesOf(action.options);
+    const store: Call["store"] = valuesOf(storeOptions);
+    const opensStore = command.opensStore !== false && !read.texts.has("help");
     const call: Call = {
-      ...{ terminal, platform, words, options: valuesOf(action.options), wantsJson },
-      store: valuesOf(storeOptions),
+      ...{ terminal, platform, words, options, wantsJson, store },
+      config: opensStore ? await loadConfig(store.config ?? terminal.readEnv("MILLRACE_CONFIG")) : null,
       answer: (document, text) =>
         terminal.writeOut(`${wantsJson ? toJson(document) : typeof text === "string" ? text : text()}\n`),
       withStore: async (use, given) => withMillrace(call, await existingStoreUrl(call), use, given),

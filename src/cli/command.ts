@@ -6,6 +6,7 @@ import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
+import type { LoadedConfig } from "./load-config.ts";
 import { flag, text } from "./arguments/option-kinds.ts";
 import type { Options, ValuesOf } from "./arguments/option-kinds.ts";
 
@@ -36,6 +37,8 @@ export interface Call<Values = unknown> {
   readonly options: Values;
   readonly wantsJson: boolean;
   readonly store: ValuesOf<typeof storeOptions>;
+  /** The config file; null if there is none, or if the command opens no store. */
+  readonly config: LoadedConfig | null;
   /** Prints the document with `--json`, else the text for people. */
   readonly answer: (document: unknown, text: string | (() => string)) => void;
   /** Opens the store, which must be there, lets the command use it, and closes it however the command ends. */
@@ -46,7 +49,11 @@ export interface Call<Values = unknown> {
 }
 
 export const storeOptions = {
-  store: text("URL", "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE"),
+  store: text(
+    "URL",
+    "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE, else the config's",
+  ),
+  config: text("FILE", "the config; default: MILLRACE_CONFIG, else millrace.config.ts or .js in this folder"),
   namespace: text("NAME", "the namespace there; default: MILLRACE_NAMESPACE, else none"),
   take: flag("of a bucket: take it over from the process that writes to it; without it commands only read"),
 };

@@ -1,5 +1,5 @@
 // Wrong arguments of any call are refused by a MillraceError with a code. A call that returns a promise rejects.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { flow, handler, isMillraceError, job, Millrace, routeByPrefix, topic } from "../index.ts";
 import { testMillrace } from "../testing/index.ts";
@@ -167,4 +167,16 @@ test("wrong arguments of a handler's own calls are refused as a MillraceError, a
   expect(refusals).toHaveLength(4 * wrong.length);
   for (const error of refusals) expect([isMillraceError(error), error]).toEqual([true, error]);
   expect(await v.run(v.mill.jobs.logs(handle.id))).toMatchObject([{ message: "a line" }]);
+});
+
+test("open without a URL opens the store of MILLRACE_STORE, and refuses to guess one", async () => {
+  try {
+    vi.stubEnv("MILLRACE_STORE", "sqlite::memory:");
+    const mill = await Millrace.open();
+    await mill.close();
+    vi.stubEnv("MILLRACE_STORE", " ");
+    await expect(Millrace.open()).rejects.toThrow(expect.objectContaining({ code: "unknown-store" }));
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });

@@ -77,6 +77,13 @@ export interface BatchHandler {
   readonly handle: BatchFunction<unknown, unknown>;
 }
 
+export function isHandler(value: unknown): value is Handler {
+  if (typeof value !== "object" || value === null) return false;
+  const { kind, definition, handle } = value as Partial<Handler>;
+  const isKind = kind === "single" || kind === "batch";
+  return isKind && typeof handle === "function" && typeof definition === "object" && definition !== null;
+}
+
 /**
  * `Got` is inferred from the handler and bounded by the definition. It is a type parameter of its own, because the
  * compiler would widen the literals that a handler returns if it had to infer the definition's types from them as well.

@@ -183,7 +183,7 @@ describe("help and version", () => {
     const { out } = await say(["help"]);
     for (const { name } of commands) expect(out).toContain(`  ${name} `);
     const one = await say(["work", "--help"]);
-    expect(one.out).toMatch(/^millrace work JOBS-FILE/);
+    expect(one.out).toMatch(/^millrace work \[JOBS-FILE\]/);
     expect(one.out).toContain("--queues A,B");
     expect(one.code).toBe(0);
   });

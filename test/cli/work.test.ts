@@ -1,9 +1,9 @@
 // A worker process: what it needs to start, and how it stops.
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { until } from "../support/until.ts";
-import { aFolder, aStoreUrl, millrace, root, sayJson, startMillrace } from "./run-millrace.ts";
+import { aFolder, aStoreUrl, millrace, root, say, sayJson, startMillrace } from "./run-millrace.ts";
 import type { Running } from "./run-millrace.ts";
 
 const index = JSON.stringify(join(root, "src", "index.ts"));
@@ -197,6 +197,21 @@ describe("work takes handlers", () => {
     expect(jobs.map(({ name }) => name)).toEqual(["three"]);
   });
 
+  test("and declares the schedules and subscriptions that the file exports", async () => {
+    const file = aJobsFile(`import { schedule, subscription, topic } from ${index};
+      const report = job<object>("report");
+      export const run = handler(report, () => { console.log("ran."); });
+      export const nightly = schedule("nightly", report, {}, { cron: "0 3 * * *" });
+      export const more = [[subscription(topic("orders"), report)]];`);
+    const store = aStoreUrl();
+    const worker = startMillrace(["work", file, "--store", store]);
+    await worker.hears(/declared the schedule nightly and the subscription orders\/report\n/);
+    const { schedules } = (await sayJson(["schedules", "--store", store])) as { schedules: object[] };
+    expect(schedules).toMatchObject([{ name: "nightly", job: { name: "report" } }]);
+    await sayJson(["topics", "publish", "orders", "--store", store]);
+    await worker.hears(/ran\./);
+  });
+
   const refused: [title: string, source: string, sentence: RegExp][] = [
     ["without handlers", "export const nothing = 1;", /^millrace: no-handlers: .* exports no handler/],
     [
@@ -246,6 +261,88 @@ describe("work takes handlers", () => {
     );
     expect(JSON.parse(unknown.out)).toMatchObject({ error: { code: "unsupported-node" } });
     expect(unknown.code).toBe(1);
+  });
+});
+
+describe("a config file", () => {
+  const jobs = `const report = job<object>("report");
+    export const run = handler(report, () => { console.log("ran."); });`;
+
+  function aConfig(source: string): { folder: string; store: string } {
+    const folder = dirname(aJobsFile(jobs));
+    const text = `import { defineConfig, handler, job, schedule } from ${index};\nexport default ${source};\n`;
+    writeFileSync(join(folder, "millrace.config.ts"), text);
+    return { folder, store: `sqlite:${join(folder, "jobs.db")}` };
+  }
+
+  test("names the store and its options for every command, and what work runs", async () => {
+    const { folder, store } = aConfig(`defineConfig({
+      store: "sqlite:jobs.db",
+      open: { encryption: { current: "a", keys: { a: "${"00".repeat(32)}" } }, postgres: { poolMax: 2 } },
+      handlers: "./jobs.ts",
+      schedules: [schedule("nightly", job<object>("report"), {}, { cron: "0 3 * * *" })],
+      work: { label: "configured" },
+    })`);
+    const { out } = await millrace(["enqueue", "report", '{"secret":1}'], { cwd: folder });
+    const worker = startMillrace(["work"], { cwd: folder });
+    await worker.hears(/worker configured-\w+ runs report/);
+    await worker.hears(/declared the schedule nightly/);
+    await worker.hears(/ran\./);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+    const shown = await millrace(["show", out.trim(), "--json"], { cwd: folder });
+    expect(JSON.parse(shown.out)).toMatchObject({ job: { state: "completed", input: { secret: 1 } } });
+    // Without the config the same store shows that the input was encrypted.
+    const plain = await say(["show", out.trim(), "--json", "--store", store]);
+    expect(plain.out).not.toContain('"secret"');
+  });
+
+  test("gives way to --store, MILLRACE_STORE and the words of the command line", async () => {
+    const { folder, store } = aConfig(`{ store: "sqlite:./other.db", handlers: [], work: { label: "no" } }`);
+    const { out } = await millrace(["enqueue", "report", "{}"], {
+      cwd: folder,
+      env: { MILLRACE_STORE: store },
+    });
+    const worker = startMillrace(["work", "jobs.ts", "--store", store, "--label", "mine"], { cwd: folder });
+    await worker.hears(/worker mine-\w+ runs report/);
+    await worker.hears(new RegExp(`${out.trim()} report completed`));
+    expect(existsSync(join(folder, "other.db"))).toBe(false);
+  });
+
+  const refused: [title: string, source: string, sentence: RegExp][] = [
+    ["an unknown option", "{ stor: 1 }", /unknown option "stor" \(did you mean "store"\?\)/],
+    [
+      "handlers that are none",
+      "{ handlers: [1] }",
+      /handlers must be a file, or a list of what handler\(\) makes/,
+    ],
+    ["a place that belongs into the URL", "{ open: { redis: { prefix: 'a' } } }", /put it into the URL/],
+    ["a bucket's options", "{ open: { bucket: {} } }", /takes it from the environment/],
+    ["an option of the worker with another place", "{ work: { schedules: [] } }", /give schedules beside it/],
+    ["no object", "null", /must be an object/],
+  ];
+
+  test.each(refused)("with %s is refused before anything is opened", async (_title, source, sentence) => {
+    const { folder, store } = aConfig(source);
+    const { code, err } = await say([
+      "list",
+      "--config",
+      join(folder, "millrace.config.ts"),
+      "--store",
+      store,
+    ]);
+    expect(err).toMatch(/^millrace: invalid-option: /);
+    expect(err).toMatch(sentence);
+    expect(code).toBe(2);
+  });
+
+  test("without handlers, or none at all, is refused by work", async () => {
+    const { folder } = aConfig("{}");
+    for (const cwd of [folder, aFolder()]) {
+      const { code, err } = await millrace(["work", "--store", aStoreUrl()], { cwd });
+      expect(err).toMatch(/^millrace: no-handlers: No handlers are named/);
+      expect(code).toBe(1);
+    }
   });
 });
 

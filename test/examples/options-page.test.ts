@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import {
   batchHandler,
   commandHandler,
+  defineConfig,
   flow,
   handler,
   job,
@@ -120,6 +121,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`handle.result(options)`": () => mill.handle("any").result(asked),
   [callHeading]: () => mill.call(plain, {}, asked),
   "`openTelemetry(options)`": () => openTelemetry(asked),
+  "`defineConfig(config)`": () => defineConfig(asked),
   "`Millrace.open(url, options)`": open(asked),
   "`sqlite`": open({ sqlite: asked }),
   "`postgres`": open({ postgres: asked }),

@@ -1,19 +1,19 @@
 /** `millrace check`: which runs in flight the handlers of a file could not continue. */
 import { whole } from "../arguments/option-kinds.ts";
 import { command } from "../command.ts";
-import { loadHandlers } from "../fleet/load-handlers.ts";
+import { declaredBy } from "../load-config.ts";
 import { escapeText } from "../output/escape.ts";
 
 const shownMax = 50;
 
 export const check = command({
   name: "check",
-  words: "FILE",
+  words: "[FILE]",
   summary: "durable runs in flight that the handlers of a file could not continue; run it before a deploy",
   options: { max: whole("N", "how many runs of each job are replayed, 10000 by default", 1, 1_000_000) },
   examples: ["check ./handlers.ts", "check dist/jobs.js --json"],
-  async run({ words: [file = ""], options: { max = 10_000 }, withStore, answer }) {
-    const handlers = await loadHandlers(file);
+  async run({ words: [file], config, options: { max = 10_000 }, withStore, answer }) {
+    const { handlers } = await declaredBy(file, config);
     const found = await withStore((mill) => mill.runs.check(handlers, { max }));
     answer(found, () => {
       const lines = found.broken

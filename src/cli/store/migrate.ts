@@ -6,7 +6,7 @@ import { openStore } from "../../open.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
 import { flag } from "../arguments/option-kinds.ts";
 import { command } from "../command.ts";
-import { storeUrl } from "./open-store.ts";
+import { configuredOptions, storeUrl } from "./open-store.ts";
 import { readStoreVersion } from "./store-version.ts";
 import type { StoreVersion } from "./store-version.ts";
 
@@ -22,7 +22,14 @@ export const migrate = command({
     const { from, to } = await readStoreVersion(platform, url);
     // Tables of a bucket are migrated by its writer.
     const takes = isBucketUrl(url) && call.store.take;
-    const opening = takes ? { bucket: { whenHeld: "take" } as const } : {};
+    const { durability, sqlite, postgres, redis } = configuredOptions(call, url);
+    const opening = {
+      ...(takes ? { bucket: { whenHeld: "take" } as const } : {}),
+      ...(durability === undefined ? {} : { durability }),
+      ...(sqlite === undefined ? {} : { sqlite }),
+      ...(postgres === undefined ? {} : { postgres }),
+      ...(redis === undefined ? {} : { redis }),
+    };
     if (!dryRun) await (await openStore(platform, url, opening)).close();
     const steps = Array.from({ length: to - from }, (_, index) => from + index + 1);
     const report = { from, to, steps, dryRun };

@@ -1,7 +1,7 @@
 /**
- * The store a command works on: `--store`, else MILLRACE_STORE, in `--namespace`, else MILLRACE_NAMESPACE. Commands
- * that read or operate refuse a URL without a store, because a typing mistake must neither make an empty store nor look
- * like one.
+ * The store a command works on: `--store`, else MILLRACE_STORE, else that of the config file, in `--namespace`, else
+ * MILLRACE_NAMESPACE, opened with the options of the config file. Commands that read or operate refuse a URL without a
+ * store, because a typing mistake must neither make an empty store nor look like one.
  */
 import type { Millrace } from "../../client/millrace.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
@@ -12,15 +12,16 @@ import type { Call } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { readStoreVersion } from "./store-version.ts";
 
-type StoreCall = Pick<Call, "platform" | "store" | "terminal" | "wantsJson">;
+type StoreCall = Pick<Call, "platform" | "store" | "config" | "terminal" | "wantsJson">;
 
-export function storeUrl({ store, terminal }: StoreCall): string {
-  const url = store.store?.trim() || terminal.readEnv("MILLRACE_STORE");
-  const namespace = store.namespace?.trim() || terminal.readEnv("MILLRACE_NAMESPACE");
+export function storeUrl({ store, config, terminal }: StoreCall): string {
+  const { store: configured, open = {} } = config?.config ?? {};
+  const url = store.store?.trim() || terminal.readEnv("MILLRACE_STORE") || configured;
+  const namespace = store.namespace?.trim() || terminal.readEnv("MILLRACE_NAMESPACE") || open.namespace;
   if (url !== undefined) return namespace === undefined ? url : urlInNamespace(url, namespace);
   throw new MillraceError(
     "unknown-store",
-    "No store is named: give --store sqlite:./jobs.db or set MILLRACE_STORE.",
+    "No store is named: give --store sqlite:./jobs.db, set MILLRACE_STORE, or write a millrace.config.ts.",
   );
 }
 
@@ -61,6 +62,20 @@ export function bucketOptions({ store }: StoreCall, url: string): Pick<MillraceO
   return { bucket: store.take ? { whenHeld: "take" } : { view: true } };
 }
 
+const storeKinds = ["sqlite", "postgres", "redis"] as const;
+
+/**
+ * The options of the config file for this store. A config may serve a file here and a server there, so those of other
+ * kinds of stores are left out; the URL says the namespace already.
+ */
+export function configuredOptions({ config }: StoreCall, url: string): MillraceOptions {
+  const { namespace: _inUrl, ...configured } = config?.config.open ?? {};
+  const kind = /^postgres/i.test(url) ? "postgres" : /^(redis|valkey)/i.test(url) ? "redis" : "sqlite";
+  for (const other of storeKinds)
+    if (other !== kind || isBucketUrl(url)) Reflect.deleteProperty(configured, other);
+  return configured;
+}
+
 /** Opens a Millrace, lets the command use it, and closes it however the command ends. */
 export async function withMillrace<Answer>(
   call: StoreCall,
@@ -68,7 +83,11 @@ export async function withMillrace<Answer>(
   use: (mill: Millrace) => Promise<Answer>,
   options: MillraceOptions = {},
 ): Promise<Answer> {
-  const mill = await openMillraceOn(call.platform, url, { ...bucketOptions(call, url), ...options });
+  const mill = await openMillraceOn(call.platform, url, {
+    ...configuredOptions(call, url),
+    ...bucketOptions(call, url),
+    ...options,
+  });
   try {
     if (isBucketUrl(url) && !call.wantsJson) {
       const { view } = await mill.describe();
