@@ -65,8 +65,8 @@ export type {
   FlowView,
   ListFlowsOptions,
   ReplayFlowOptions,
-  SubmitFlowOptions,
 } from "./client/flows/flows.ts";
+export type { SubmitFlowOptions } from "./engine/flows/submit-options.ts";
 export { schedule } from "./engine/schedules/schedule-definition.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule-definition.ts";
 export type {

@@ -9,6 +9,8 @@ import {
   traceIdOf,
   useTracedMill,
 } from "../../test/support/virtual/use-traced-mill.ts";
+import { flow } from "../engine/flows/flow.ts";
+import type { Flow } from "../engine/flows/flow.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { Cancel, Snooze, Unrecoverable } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
@@ -39,6 +41,34 @@ describe("inside a handler", () => {
       parentSpanContext: { spanId: spanIdOf(attempt) },
     });
     expect(m.recorded.single("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
+    expect(new Set(m.recorded.spans.map(traceIdOf)).size).toBe(1);
+  });
+
+  test("nodes that a handler adds, items of a map and flows that it submits go on with the trace", async () => {
+    const small = (): Flow => {
+      const given = flow("small");
+      given.map("each", after, [2, 3]);
+      return given;
+    };
+    await m.v.run(
+      m.v.mill.work([
+        handler(greet, async (job) => {
+          job.flow?.add("added", after, 1);
+          job.submit(small());
+          return "ok";
+        }),
+        handler(after, async () => {}),
+      ]),
+    );
+    const given = flow("whole");
+    given.add("greet", greet, { name: "Ann" });
+    await m.within("caller", () => m.v.mill.submit(given));
+    await m.v.advance(5000);
+    const processed = m.recorded.named("process later");
+    // One of them makes the items of the map.
+    expect(processed).toHaveLength(4);
+    const created = new Set(m.recorded.named("create later").map(spanIdOf));
+    for (const span of processed) expect(created).toContain(span.parentSpanContext?.spanId);
     expect(new Set(m.recorded.spans.map(traceIdOf)).size).toBe(1);
   });
 

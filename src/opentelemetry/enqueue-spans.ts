@@ -61,11 +61,14 @@ export class EnqueueSpans {
     }
   }
 
-  /** @param running the span of the attempt, for a handler that lost the context it was called in. */
-  followUp(job: NewJob, running: Span | undefined): NewJob {
+  /**
+   * @param running the span of the attempt, for a handler that lost the context it was called in.
+   * @param meta that of the attempt's job: what makes the items of a map calls no handler and has no span of its own.
+   */
+  followUp(job: NewJob, running: Span | undefined, meta: string | null): NewJob {
     const active = context.active();
-    const isLost = trace.getSpan(active) === undefined && running !== undefined;
-    return this.#create(job, isLost ? trace.setSpan(active, running) : active);
+    if (trace.getSpan(active) !== undefined) return this.#create(job, active);
+    return this.#create(job, running === undefined ? contextOf(meta) : trace.setSpan(active, running));
   }
 
   #begin(unit: SubmitUnit): Sending {

@@ -54,7 +54,9 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     submit: (unit, send) => (isHeard() ? enqueues.submit(unit, send) : send(unit)),
     followUp: (job, attempt) =>
       isHeard()
-        ? (guarded("the span of a follow-up", () => enqueues.followUp(job, running.spanOf(attempt))) ?? job)
+        ? (guarded("the span of a follow-up", () =>
+            enqueues.followUp(job, running.spanOf(attempt), attempt.job.meta),
+          ) ?? job)
         : job,
     run: (of, isBatch, call) => (isHeard() ? running.run(of, isBatch, call) : call()),
     step: (attempt, step, call) => (isHeard() ? running.step(attempt, step, call) : call()),

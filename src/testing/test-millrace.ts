@@ -17,7 +17,8 @@ import type {
 } from "../engine/submit/job-definition.ts";
 import type { Needs } from "../engine/services.ts";
 import type { Flow } from "../engine/flows/flow.ts";
-import type { FlowRun, SubmitFlowOptions } from "../client/flows/flows.ts";
+import type { FlowRun } from "../client/flows/flows.ts";
+import type { SubmitFlowOptions } from "../engine/flows/submit-options.ts";
 import type { EnqueueOptions } from "../engine/submit/job-options.ts";
 import type { PublishOptions } from "../engine/topics/publishing.ts";
 import type { TopicDefinition } from "../engine/topics/topic-definition.ts";

@@ -3,8 +3,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { MillraceError } from "../../src/model/error.ts";
 import type { Store } from "../../src/store/store.ts";
+import { handler } from "../../src/worker/handler.ts";
 import { eachStore } from "../support/servers/each-store.ts";
 import { Steps, join, step } from "../support/flow-steps.ts";
 import { millOn } from "../support/mill-on.ts";
@@ -112,6 +114,64 @@ describe.each(eachStore())("%s", (_title, open) => {
       await new Steps().work(mill);
       expect(await again.result()).toEqual({ last: "2+3" });
       expect(await counts()).toEqual({ flows: 1, members: 4 });
+    });
+  });
+
+  describe("a handler submits a flow with the end of its job", () => {
+    const start = job<string>("start", { retry: { attempts: 2, backoff: 1 } });
+
+    test("the flow is made once by a job that is tried twice, and none by one that fails", async () => {
+      const ids: string[] = [];
+      await mill.work([
+        handler(start, async ({ input, attempt, submit, whenFailed }) => {
+          ids.push(submit(diamond(input), { tags: ["started"] }));
+          whenFailed.submit(diamond("lost"), { tags: ["lost"] });
+          if (attempt === 1 || input === "never") throw new Error("again");
+        }),
+      ]);
+      await new Steps().work(mill);
+      await mill.enqueue(start, "1").then((handle) => handle.result());
+      expect(await mill.flows.run(ids.at(-1)!).result()).toEqual({ last: "2+3" });
+      expect(await counts()).toEqual({ flows: 2, members: 4 });
+      const [made] = (await mill.flows.list({ tag: "started" })).flows;
+      expect(made).toMatchObject({ id: ids.at(-1), name: "diamond", state: "completed" });
+      const lost = await mill.enqueue(start, "never");
+      await expect(lost.result()).rejects.toThrow(coded("job-failed"));
+      expect((await mill.flows.list({ tag: "lost" })).flows).toHaveLength(1);
+      expect((await mill.flows.list({ tag: "started" })).flows).toHaveLength(1);
+    });
+
+    test("with a key it meets the flow that is there; other nodes under that key fail the attempt", async () => {
+      await mill.work([
+        handler(start, async ({ input, submit }) => void submit(diamond(input), { key: "{one} October" })),
+      ]);
+      const begin = (input: string) =>
+        mill.enqueue(start, input, { id: `{one} ${input}`, retry: { attempts: 1 } });
+      await (await begin("1")).result();
+      await (await begin("1 again")).result().catch(() => null);
+      await mill.submit(diamond("1"), { key: "{one} October" });
+      expect(await counts()).toMatchObject({ members: 4 });
+      expect((await mill.jobs.get("{one} 1 again"))?.state).toBe("failed");
+    });
+
+    test("an invalid graph and a repeatOf are refused at the call", async () => {
+      const refused: unknown[] = [];
+      await mill.work([
+        handler(start, async ({ submit }) => {
+          const circle = flow("circle");
+          circle.add("a", step, "1", { after: "b" });
+          circle.add("b", step, "1", { after: "a" });
+          for (const call of [() => submit(circle), () => submit(diamond(), { repeatOf: "x" } as object)])
+            try {
+              call();
+            } catch (error) {
+              refused.push((error as MillraceError).code);
+            }
+        }),
+      ]);
+      await (await mill.enqueue(start, "1")).result();
+      expect(refused).toEqual(["invalid-flow", "invalid-option"]);
+      expect(await counts()).toEqual({ flows: 1, members: 0 });
     });
   });
 });

@@ -71,6 +71,18 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
     expect(nodes.find(({ name }) => name === "pair.0")?.after).toEqual([{ name: "second", on: "success" }]);
   });
 
+  test("submits a flow with its completion", async () => {
+    const id = (await grant({ do: "submit-flow" })) as string;
+    const begun = worked.mill.flows.run(id);
+    expect(await begun.result({ timeout: hangMs })).toEqual({ pair: ["a", "first"] });
+    expect(await begun.view()).toMatchObject({
+      ...{ name: "begun", failureMode: "collect", tags: ["from a sandbox"] },
+    });
+    expect((await worked.mill.jobs.get(`${id}.first`))?.tags).toEqual(["begun"]);
+    const circle = await ended({ do: "submit-circle" });
+    expect(circle.attempts.at(-1)?.error?.code).toBe("invalid-flow");
+  });
+
   const unlisted = run === "inline" ? " (skipped: a handler in the worker knows every job)" : "";
   test.skipIf(run === "inline")(`adds no node of a job that was not listed${unlisted}`, async () => {
     const given = flow("growing");

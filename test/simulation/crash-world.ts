@@ -9,7 +9,7 @@ import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { FlowRun } from "../../src/client/flows/flows.ts";
 import { createServices } from "../../src/engine/services.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
-import type { SubmitFlowOptions } from "../../src/client/flows/flows.ts";
+import type { SubmitFlowOptions } from "../../src/engine/flows/submit-options.ts";
 import { flowQueue } from "../../src/model/flow/flow-meta.ts";
 import { roundOf } from "../../src/model/durable/durable-marks.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";

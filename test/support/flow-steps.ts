@@ -1,8 +1,9 @@
 /** Jobs for tests of flows: steps that return what they are given, fail, or hold until they are let go. */
 import type { Millrace } from "../../src/client/millrace.ts";
-import type { FlowRun, SubmitFlowOptions } from "../../src/client/flows/flows.ts";
+import type { FlowRun } from "../../src/client/flows/flows.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
+import type { SubmitFlowOptions } from "../../src/engine/flows/submit-options.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Worker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-settings.ts";

@@ -2,9 +2,8 @@
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
-import { flowQueue, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
-import { Flow } from "../../engine/flows/flow.ts";
-import { checkFailureMode } from "../../engine/flows/flow-options.ts";
+import { flowQueue, idOfKey, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
+import type { Flow } from "../../engine/flows/flow.ts";
 import { conditionOf } from "../../model/flow/graph.ts";
 import type { Condition, FailureMode, Part } from "../../model/flow/graph.ts";
 import { countMembers } from "../../model/flow/decide-flow.ts";
@@ -17,11 +16,10 @@ import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
-import { idOfKey } from "../../engine/flows/plan-flow.ts";
 import { submitFlow } from "../../engine/flows/submit-flow.ts";
+import { readSubmitOptions } from "../../engine/flows/submit-options.ts";
+import type { SubmitFlowOptions } from "../../engine/flows/submit-options.ts";
 import type { Needs } from "../../engine/services.ts";
-import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
-import type { RetentionOptions } from "../../engine/submit/job-options.ts";
 import { readFlowResult } from "../../engine/flows/part-results.ts";
 import type { Results } from "../../engine/calls/results.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -32,28 +30,6 @@ import type { WaitForOptions } from "../jobs/job-handle.ts";
 type FlowsNeeds = Needs<
   "store" | "coder" | "ids" | "changes" | "reads" | "planner" | "log" | "policies" | "strideMs"
 >;
-
-export interface SubmitFlowOptions {
-  /**
-   * Makes the flow once: a second submit with this key answers the flow that is there, as long as it is kept. If that
-   * one has other nodes or inputs, the submit is refused with `id-conflict`.
-   *
-   * @example
-   *   await mill.submit(report, { key: "report-2026-10" });
-   *   await mill.flows.keyed("report-2026-10").result(); // in any process
-   */
-  key?: string;
-  /**
-   * The id that a submit with an unknown outcome was to make (`error.ids[0]`): repeats that submit. If it had happened,
-   * its flow is answered; else the flow is made now, under that id.
-   */
-  repeatOf?: string;
-  /** What the failure of a node means. Default: the value of the flow, else "isolate". */
-  failureMode?: FailureMode;
-  tags?: readonly string[];
-  /** How long the flow and its members are kept after it has ended. */
-  retention?: RetentionOptions;
-}
 
 /** The state of a flow. It is "running" from its submit until the last of its nodes has ended. */
 export type FlowState = "running" | Exclude<TerminalState, "skipped">;
@@ -146,20 +122,7 @@ export class Flows {
     options: SubmitFlowOptions,
     send: (unit: SubmitUnit) => Promise<SubmitAnswer>,
   ): Promise<FlowRun> {
-    if (!(given instanceof Flow)) throw invalidOption("submit: give what flow(...) returned.");
-    const what = `submit of flow ${JSON.stringify(given.name)}`;
-    checkOptions(options, what, ["key", "repeatOf", "failureMode", "tags", "retention"]);
-    const { key, failureMode = given.failureMode ?? "isolate", ...shared } = options;
-    if (key !== undefined && options.repeatOf !== undefined)
-      throw invalidOption(`${what}: give either key or repeatOf, not both; a key repeats by itself.`);
-    const { policy, tags, repeatOf } = readEnqueueOptions(shared, what);
-    const planned = {
-      failureMode: checkFailureMode(failureMode, `${what}: failureMode`),
-      policy,
-      ...(tags === undefined ? {} : { tags }),
-      ...(key === undefined ? {} : { key: checkName(key, `${what}: key`) }),
-      ...(repeatOf === undefined ? {} : { id: repeatOf }),
-    };
+    const planned = readSubmitOptions(given, options);
     const { id, how } = await submitFlow(this.#needs, given, planned, send);
     return new FlowRun(this, id, how);
   }
@@ -171,7 +134,7 @@ export class Flows {
 
   /** A handle for the flow that was, or will be, submitted with this key. */
   keyed(key: string): FlowRun {
-    return new FlowRun(this, idOfKey(this.#needs, checkName(key, "flow key")), null);
+    return new FlowRun(this, idOfKey(this.#needs.ids.placement, checkName(key, "flow key")), null);
   }
 
   async get(id: string): Promise<FlowView | null> {

@@ -6,6 +6,7 @@ import { anySubmission } from "../../engine/submit/job-definition.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
+import type { SubmitFlowOptions } from "../../engine/flows/submit-options.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import { unitOf } from "../../engine/submit/submitter.ts";
 import type { PublishOptions } from "../../engine/topics/publishing.ts";
@@ -14,7 +15,7 @@ import { MillraceError } from "../../model/error.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { SignalOptions, Signals } from "../durable/signals.ts";
-import type { FlowRun, Flows, SubmitFlowOptions } from "../flows/flows.ts";
+import type { FlowRun, Flows } from "../flows/flows.ts";
 import type { JobHandle } from "./job-handle.ts";
 
 /** One handle per submission, each with its own result type. */

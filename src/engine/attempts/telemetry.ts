@@ -39,7 +39,10 @@ export interface RunNote {
 export interface Telemetry {
   /** Called around a submit, in the caller's context; may add trace context to the jobs. */
   submit(unit: SubmitUnit, send: (unit: SubmitUnit) => Promise<SubmitAnswer>): Promise<SubmitAnswer>;
-  /** Called for a follow-up that an attempt asks for, which is submitted with the end of the attempt. */
+  /**
+   * Called for each job that is submitted with the end of an attempt: a follow-up, a node that its handler adds to its
+   * flow, an item of a map.
+   */
   followUp(job: NewJob, attempt: RunningAttempt): NewJob;
   /**
    * Called around the handler of one attempt, or around a batch handler for several. The function may throw or reject.

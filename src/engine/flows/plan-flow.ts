@@ -11,7 +11,6 @@ import { writeFreed } from "../../model/flow/freed.ts";
 import { invalidFlow, lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { FailureMode, Part, PlannedNode } from "../../model/flow/graph.ts";
 import { newWaits } from "../../model/flow/flow-waits.ts";
-import { deriveId } from "../../model/job/job-id.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
 import type { JobPolicy } from "../../model/job/job-policy.ts";
@@ -35,15 +34,14 @@ export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
   readonly policy: JobPolicy;
   /** An id that was minted or derived before; left out: a new one. */
   readonly id?: string;
-  /** Makes the id: where the flow may lie anywhere, and is made beside something else. */
-  readonly mintId?: () => string;
   /** Of a flow that a durable run invokes. */
   readonly invokedBy?: Invoker;
   /** Of a flow that is submitted once by this key: its id follows from it. */
   readonly key?: string;
 }
 
-export async function planFlow(
+/** Throws at once for a graph that cannot be; rejects for a job that cannot be. */
+export function planFlow(
   needs: Needs<"ids" | "planner">,
   flow: Flow,
   options: FlowJobOptions,
@@ -52,6 +50,15 @@ export async function planFlow(
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
+  return planAll(needs, flow, { ...options, part, nodes });
+}
+
+async function planAll(
+  needs: Needs<"ids" | "planner">,
+  flow: Flow,
+  options: FlowJobOptions & { readonly part: Part; readonly nodes: readonly PlannedNode[] },
+): Promise<PlannedFlow> {
+  const { part, nodes } = options;
   const jobs = await planNodeJobs(needs.planner, flow.nodes);
   const { invokedBy, key } = options;
   const id = placeFlow(needs, flow, jobs, options);
@@ -78,22 +85,17 @@ export async function planFlow(
   return { id, jobs: content === null ? all : all.map((job) => ({ ...job, digest: content })) };
 }
 
-/** The id of the flow that has this key, in every process. */
-export function idOfKey({ ids: { placement } }: Needs<"ids">, key: string): string {
-  return deriveId({ of: `flow\n${key}`, at: 0, partition: placement?.ofName(key) ?? 0 });
-}
-
 /** The id of a flow, in the partition that its members ask for. */
 function placeFlow(
   { ids }: Needs<"ids">,
   { name }: Flow,
   jobs: readonly NewJob[],
-  { id, mintId = ids.mint, invokedBy }: FlowJobOptions,
+  { id, invokedBy }: FlowJobOptions,
 ): string {
   const { placement } = ids;
-  if (placement === null || invokedBy !== undefined) return id ?? mintId();
+  if (placement === null || invokedBy !== undefined) return id ?? ids.mint();
   const partition = askedPartition(placement, { jobs });
-  if (id === undefined) return partition === null ? mintId() : ids.mint(partition);
+  if (id === undefined) return partition === null ? ids.mint() : ids.mint(partition);
   if (partition !== null && partition !== placement.ofId(id))
     throw new MillraceError(
       "placement-conflict",

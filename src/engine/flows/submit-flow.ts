@@ -7,6 +7,7 @@
  *                         is being deleted  its members are deleted first: deferred work under its id says so
  */
 import { MillraceError } from "../../model/error.ts";
+import { idOfKey } from "../../model/flow/flow-meta.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { DocPut } from "../../store/records.ts";
@@ -15,7 +16,7 @@ import { refusalError } from "../submit/refusal-error.ts";
 import { finishDeferredWork } from "./deferred-work.ts";
 import type { Flow } from "./flow.ts";
 import { flowMetaOf } from "./members.ts";
-import { idOfKey, planFlow } from "./plan-flow.ts";
+import { planFlow } from "./plan-flow.ts";
 import type { FlowJobOptions, PlannedFlow } from "./plan-flow.ts";
 
 type SubmitFlowNeeds = Needs<
@@ -36,11 +37,11 @@ const triesMax = 10;
 export async function submitFlow(
   needs: SubmitFlowNeeds,
   flow: Flow,
-  options: Omit<FlowJobOptions, "mintId" | "invokedBy">,
+  options: Omit<FlowJobOptions, "invokedBy">,
   send: Send,
 ): Promise<SubmittedFlow> {
   const { key, id: repeated } = options;
-  const id = key === undefined ? repeated : idOfKey(needs, key);
+  const id = key === undefined ? repeated : idOfKey(needs.ids.placement, key);
   const planned = await planFlow(needs, flow, { ...options, ...(id === undefined ? {} : { id }) });
   if (key !== undefined) return submitOnce(needs, planned, key, send);
   const answer = await send(repeated === undefined ? planned : { ...planned, isRepeat: true });
@@ -54,8 +55,7 @@ async function submitOnce(
   send: Send,
 ): Promise<SubmittedFlow> {
   const { id, jobs } = planned;
-  // Refused if there is deferred work under the id of a flow that is gone.
-  const docs: DocPut[] = [{ kind: deferredKind, id, body: null, guard: "absent" }];
+  const docs = [isNotDeleted(id)];
   for (let tries = 0; tries < triesMax; tries++) {
     const there = await needs.reads.add(id);
     if (there !== null) {
@@ -71,6 +71,11 @@ async function submitOnce(
     "flow-closed",
     `The flow ${JSON.stringify(id)} with the key ${JSON.stringify(key)} is being deleted, and not all of its members are gone yet; try again.`,
   );
+}
+
+/** Refuses a submit under a key as long as members of an earlier flow with that key are left. */
+export function isNotDeleted(id: string): DocPut {
+  return { kind: deferredKind, id, body: null, guard: "absent" };
 }
 
 function keyConflict(key: string, id: string): MillraceError {

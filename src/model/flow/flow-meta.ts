@@ -2,7 +2,8 @@
  * The part of a member's meta (job-meta.ts) about its flow: its place in the graph, and which results of other members
  * its input needs. Stores keep it unread.
  */
-import { mintedChars, mintedPartition } from "../job/job-id.ts";
+import { deriveId, mintedChars, mintedPartition } from "../job/job-id.ts";
+import type { Placement } from "../routing/placement.ts";
 import type { Part } from "./graph.ts";
 
 export interface FlowMeta {
@@ -53,6 +54,11 @@ export interface Expansion {
   readonly options?: Readonly<Record<string, unknown>>;
   /** Their deadline, if it is an instant. */
   readonly deadlineAt?: number;
+}
+
+/** The id of the flow that is submitted with this key, the same in every process. */
+export function idOfKey(placement: Placement | null, key: string): string {
+  return deriveId({ of: `flow\n${key}`, at: 0, partition: placement?.ofName(key) ?? 0 });
 }
 
 /** The id of the whole flow that a member's id begins with; null for an id of another form. */

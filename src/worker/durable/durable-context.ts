@@ -61,6 +61,10 @@ export class RunContext extends JobContext {
     return refuse("enqueue", "step.enqueue");
   }
 
+  override get submit(): EffectsScope["submit"] {
+    return refuse("submit", "step.invoke");
+  }
+
   override get kv(): JobContext["kv"] {
     return refuse("kv", "mill.kv in a step");
   }

@@ -11,7 +11,7 @@ import type { JobContext } from "../run/job-context.ts";
 import type { Step } from "./step.ts";
 
 /** A step is recorded with the run, so what happens with the end of a plain job is done in steps. */
-type NotInRuns = "enqueue" | "kv" | "whenFailed" | "flow" | "completeIn";
+type NotInRuns = "enqueue" | "submit" | "kv" | "whenFailed" | "flow" | "completeIn";
 
 /** The context of a handler whose job is durable. */
 export type DurableContext<Out = unknown, Returned = unknown, Signals = Record<never, never>> = Omit<

@@ -162,7 +162,7 @@ function isExpander(attempt: Attempt): boolean {
 }
 
 function expandingCall(
-  needs: Needs<"planner" | "reads">,
+  needs: Needs<"planner" | "reads" | "telemetry">,
   attempt: Attempt,
   definition: JobDefinition,
   expands: NonNullable<FlowMeta["expands"]>,

@@ -3,11 +3,18 @@
  * planned when they are requested, so that a wrong input is refused at the call, and applied with the end.
  */
 import { MillraceError } from "../../model/error.ts";
+import { idOfKey } from "../../model/flow/flow-meta.ts";
 import { checkName } from "../../model/name.ts";
 import { anySubmission, checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
+import type { Flow } from "../../engine/flows/flow.ts";
+import type { Growing } from "../../engine/flows/grow-flow.ts";
+import { planFlow } from "../../engine/flows/plan-flow.ts";
+import { isNotDeleted } from "../../engine/flows/submit-flow.ts";
+import { readEffectFlow } from "../../engine/flows/submit-options.ts";
+import type { EffectFlowOptions } from "../../engine/flows/submit-options.ts";
 import { kvDeleteKeys, kvPutKeys, readKvPutOptions, readKvWrites } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -26,6 +33,16 @@ export interface EffectsScope {
     input: NoInfer<In>,
     options?: EnqueueOptions<NoInfer<In>>,
   ) => string;
+  /**
+   * A flow, submitted in the same step as this job's end: all of its nodes or none. An invalid graph is refused at the
+   * call.
+   *
+   * @example
+   *   handler(upload, async ({ submit, input }) => void submit(thumbnailsOf(input), { tags: ["uploads"] }));
+   *
+   * @returns the id of the flow.
+   */
+  readonly submit: (flow: Flow, options?: EffectFlowOptions) => string;
   readonly kv: {
     put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;
@@ -72,6 +89,17 @@ export function effectsScope(
       effects.putDocs(writes);
       return id;
     },
+    submit: (flow, options = {}) => {
+      const planning = readEffectFlow(flow, options);
+      const { key } = planning;
+      const id = key === undefined ? mintId() : idOfKey(needs.ids.placement, key);
+      checkBeside(needs, { id, key, beside: attempt.job.id });
+      const planned = planFlow(needs, flow, { ...planning, id });
+      const effects = draft(`submit(${JSON.stringify(flow.name)})`);
+      effects.addFlow(planned.then(({ jobs }) => jobs.map((job) => traced(needs, attempt, job))));
+      if (key !== undefined) effects.putDocs([isNotDeleted(id)]);
+      return id;
+    },
     kv: {
       put: (key, value, options) =>
         draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
@@ -89,14 +117,32 @@ export function effectsScope(
   };
 }
 
+/** A flow with a key lies where the key says, and the step that ends a job writes in the partition of that job. */
+function checkBeside(
+  { ids: { placement } }: Needs<"ids">,
+  { id, key, beside }: { readonly id: string; readonly key: string | undefined; readonly beside: string },
+): void {
+  if (placement === null || key === undefined || placement.ofId(id) === placement.ofId(beside)) return;
+  throw new MillraceError(
+    "placement-conflict",
+    `The flow with the key ${JSON.stringify(key)} and the job ${beside} lie in different partitions of this store, so they cannot be written in one step. Leave the key out: a handler's flow is made once, with the end of its job.`,
+  );
+}
+
 /** The follow-up belongs to the trace of the attempt that requests it. */
-function traced(
+function traced<Planned extends NewJob | Promise<NewJob>>(
   { telemetry }: Needs<"telemetry">,
   attempt: Attempt,
-  planned: NewJob | Promise<NewJob>,
-): NewJob | Promise<NewJob> {
+  planned: Planned,
+): Planned {
   if (telemetry === null) return planned;
-  return planned instanceof Promise
-    ? planned.then((job) => telemetry.followUp(job, attempt))
-    : telemetry.followUp(planned, attempt);
+  const follow = (job: NewJob): NewJob => telemetry.followUp(job, attempt);
+  return (planned instanceof Promise ? planned.then(follow) : follow(planned)) as Planned;
+}
+
+/** Nodes that are added to a flow belong to the trace of the attempt that adds them, the items of a map to its own. */
+export function tracedGrowth(needs: Needs<"telemetry">, attempt: Attempt, growing: Growing): Growing {
+  return needs.telemetry === null
+    ? growing
+    : { ...growing, jobs: growing.jobs.map((job) => traced(needs, attempt, job)) };
 }

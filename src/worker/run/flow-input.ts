@@ -16,6 +16,7 @@ import type { FlowMeta, ResultRef } from "../../model/flow/flow-meta.ts";
 import { nodesMax } from "../../model/flow/graph.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
+import { tracedGrowth } from "./effects-scope.ts";
 
 type FlowInputNeeds = Needs<"coder" | "reads">;
 
@@ -53,7 +54,7 @@ async function resultOf(needs: FlowInputNeeds, id: string, of: string): Promise<
 
 /** Makes a job of each item. The settle of this attempt adds them to the flow. */
 export async function expandList(
-  needs: Needs<"reads" | "planner">,
+  needs: Needs<"reads" | "planner" | "telemetry">,
   attempt: Attempt,
   definition: JobDefinition,
   expands: NonNullable<FlowMeta["expands"]>,
@@ -76,5 +77,7 @@ export async function expandList(
     ...{ job: definition as AnyJob, items, options: optionsOfItem(expands) },
     isAgain: roundOf(attempt.job.attempts) > 1,
   });
-  (attempt.effects ??= new EffectsDraft()).addGrowth(() => Promise.resolve(growing));
+  (attempt.effects ??= new EffectsDraft()).addGrowth(() =>
+    Promise.resolve(tracedGrowth(needs, attempt, growing)),
+  );
 }

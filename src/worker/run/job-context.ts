@@ -23,7 +23,7 @@ import type { Attempt } from "./attempt.ts";
 import { completed } from "../settle/attempt-end.ts";
 import { ContextFlow } from "./context-flow.ts";
 import { EffectsDraft } from "./effects-draft.ts";
-import { effectsScope } from "./effects-scope.ts";
+import { effectsScope, tracedGrowth } from "./effects-scope.ts";
 import type { EffectsScope } from "./effects-scope.ts";
 import { extendByHand } from "../lease/extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
@@ -172,8 +172,12 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       this.#checkEffect("flow");
       const draft = (this.#attempt.effects ??= new EffectsDraft());
       const within = job.id.slice(0, job.id.lastIndexOf("."));
-      draft.addGrowth(() =>
-        planGrowth(this.#needs, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
+      draft.addGrowth(async () =>
+        tracedGrowth(
+          this.#needs,
+          this.#attempt,
+          await planGrowth(this.#needs, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
+        ),
       );
     });
     return this.#flow;
@@ -221,6 +225,10 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   get enqueue(): EffectsScope["enqueue"] {
     return this.#scope("effects").enqueue;
+  }
+
+  get submit(): EffectsScope["submit"] {
+    return this.#scope("effects").submit;
   }
 
   /** Reads see the store and the handler's own writes; writes are applied with the completion. */

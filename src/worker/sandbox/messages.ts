@@ -62,6 +62,13 @@ export type ToSandbox =
 
 export type EffectsWhen = "completion" | "failure";
 
+/** A node of a flow that is submitted: its place, and its job unless it is a part. */
+export interface SentMember {
+  readonly node: SentNode;
+  readonly name?: string;
+  readonly options?: Readonly<Record<string, unknown>> | string;
+}
+
 export type FromSandbox =
   /**
    * @property aborts it listens for `abort` while it runs a job; a sandbox that does not gets SIGTERM at once.
@@ -90,11 +97,13 @@ export type FromSandbox =
       readonly type: "effect";
       readonly run: number;
       readonly when?: EffectsWhen;
-      readonly effect: "enqueue" | "kv.put" | "kv.delete" | "flow.add";
-      /** The name of the job to enqueue, or of the node's job. */
+      readonly effect: "enqueue" | "kv.put" | "kv.delete" | "flow.add" | "flow.submit";
+      /** The name of the job to enqueue, of the node's job, or of the flow. */
       readonly name?: string;
       /** Only with `flow.add`. */
       readonly node?: SentNode;
+      /** Only with `flow.submit`, whose `input` is the list of their inputs. */
+      readonly nodes?: readonly SentMember[];
       /** Made by the sandbox; the worker makes one if it is left out. */
       readonly id?: string;
       readonly key?: string;

@@ -6,17 +6,17 @@
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError, notYetSupported } from "../../model/error.ts";
-import { placeOfId } from "../../model/flow/flow-meta.ts";
-import { createIdMinter } from "../../model/job/job-id.ts";
+import { idOfKey, placeOfId } from "../../model/flow/flow-meta.ts";
+import { planGraph } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkNumber } from "../../model/option.ts";
-import { createPlacement } from "../../model/routing/placement.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
+import { readEffectFlow } from "../../engine/flows/submit-options.ts";
 import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/docs/kv.ts";
 import type { LogFields } from "../../engine/log/logger.ts";
-import type { Platform } from "../../platform/platform.ts";
+import type { JobIds } from "../../engine/submit/job-ids.ts";
 import type { BuiltNode } from "../../engine/flows/flow.ts";
 import { ContextFlow } from "../run/context-flow.ts";
 import { AttemptAborted } from "../control.ts";
@@ -24,7 +24,7 @@ import type { AbortReason } from "../control.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { Fence, JobContext, JobLog } from "../run/job-context.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
-import type { EffectsWhen, FromSandbox, SentJob, ToSandbox } from "./messages.ts";
+import type { EffectsWhen, FromSandbox, SentJob, SentMember, ToSandbox } from "./messages.ts";
 import { receiveError } from "./sent-error.ts";
 import { sentNode } from "./sent-node.ts";
 
@@ -32,13 +32,7 @@ import { sentNode } from "./sent-node.ts";
 export interface SandboxSurroundings {
   readonly send: (line: string) => void;
   readonly jobs: ReadonlySet<string>;
-  readonly mintIdBeside: (id: string) => string;
-}
-
-export function mintIdsBeside(platform: Platform, partitions: number): (id: string) => string {
-  const mint = createIdMinter({ now: () => platform.now(), random: () => platform.random() }, { partitions });
-  const placement = createPlacement(partitions);
-  return (id) => (partitions === 1 ? mint() : mint(placement.ofId(id)));
+  readonly ids: Pick<JobIds, "placement" | "mintBeside">;
 }
 
 type Effect = Extract<FromSandbox, { type: "effect" }>;
@@ -120,12 +114,18 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return this.#flow;
   }
 
-  #addNode(node: BuiltNode): void {
-    const { submission } = node;
-    const name = submission?.job.name;
-    if (name !== undefined && !this.#around.jobs.has(name)) throw notListed(this.name, name);
-    const job = name === undefined ? {} : { name, ...sentOptions(submission?.options) };
-    this.#apply("completion", { effect: "flow.add", node: sentNode(node), ...job }, submission?.input);
+  #addNode(built: BuiltNode): void {
+    const sent = { effect: "flow.add", ...this.#sentMember(built) } as const;
+    this.#apply("completion", sent, built.submission?.input);
+  }
+
+  #sentMember(built: BuiltNode): SentMember {
+    const { submission } = built;
+    const node = sentNode(built);
+    if (submission === null) return { node };
+    const { name } = submission.job;
+    if (!this.#around.jobs.has(name)) throw notListed(this.name, name);
+    return { node, name, ...sentOptions(submission.options) };
   }
 
   get schedule(): JobContext["schedule"] {
@@ -166,6 +166,10 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
 
   get enqueue(): EffectsScope["enqueue"] {
     return this.#scope("completion").enqueue;
+  }
+
+  get submit(): EffectsScope["submit"] {
+    return this.#scope("completion").submit;
   }
 
   get kv(): JobContext["kv"] {
@@ -211,7 +215,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         `An effect of the job ${this.id} was refused: the attempt has ended; effects must be made before the handler returns.`,
       );
     const message: Effect = { type: "effect", run: this.#run, when, ...effect };
-    const takesInput = effect.effect === "enqueue" || effect.effect === "flow.add";
+    const takesInput = ["enqueue", "flow.add", "flow.submit"].includes(effect.effect);
     this.#say(message, takesInput ? "input" : "value", value);
   }
 
@@ -222,8 +226,21 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         checkDefinition(job, "enqueue");
         if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);
         if (options !== undefined) readEnqueueOptions(options, `enqueue ${JSON.stringify(job.name)}`);
-        const id = options?.id ?? this.#around.mintIdBeside(this.id);
+        const id = options?.id ?? this.#around.ids.mintBeside(this.id);
         apply({ effect: "enqueue", name: job.name, id, ...sentOptions(options) }, input);
+        return id;
+      },
+      submit: (flow, options = {}) => {
+        const { key, failureMode } = readEffectFlow(flow, options);
+        planGraph(flow.nodes, { path: "", part: { kind: "flow", failureMode } });
+        const id =
+          key === undefined ? this.#around.ids.mintBeside(this.id) : idOfKey(this.#around.ids.placement, key);
+        const nodes = flow.nodes.map((node) => this.#sentMember(node));
+        const sent = { name: flow.name, id, nodes, ...sentOptions({ ...options, failureMode }) };
+        apply(
+          { effect: "flow.submit", ...sent },
+          flow.nodes.map(({ submission }) => submission?.input ?? null),
+        );
         return id;
       },
       kv: {

@@ -2,6 +2,7 @@
  * The entry file of Millrace's own threads and child processes: it loads the file of a handler and runs the jobs that
  * the worker sends (messages.ts), one at a time. Started by sandbox.ts.
  */
+import { JobIds } from "../../engine/submit/job-ids.ts";
 import { MillraceError } from "../../model/error.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
@@ -13,7 +14,7 @@ import { loadHandler } from "./load-handler.ts";
 import type { LoadedHandler } from "./load-handler.ts";
 import { lineOf, lineWith, readMessage, valueIn } from "./messages.ts";
 import type { ToSandbox } from "./messages.ts";
-import { mintIdsBeside, SandboxContext } from "./sandbox-context.ts";
+import { SandboxContext } from "./sandbox-context.ts";
 import type { SandboxSurroundings } from "./sandbox-context.ts";
 import { sendThrown } from "./sent-error.ts";
 
@@ -41,7 +42,7 @@ function flush(): void {
 async function start(message: Extract<ToSandbox, { type: "start" }>): Promise<void> {
   try {
     const { file = "", jobs, partitions } = message;
-    around = { send, jobs: new Set(jobs), mintIdBeside: mintIdsBeside(nodePlatform, partitions) };
+    around = { send, jobs: new Set(jobs), ids: new JobIds(nodePlatform, partitions) };
     handle = await loadHandler(new URL(file));
     send(lineOf({ type: "ready", aborts: true, ahead: true }));
   } catch (error) {

@@ -8,12 +8,14 @@ import { durationMs } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
+import { Flow } from "../../engine/flows/flow.ts";
+import type { BuiltNode } from "../../engine/flows/flow.ts";
 import { JobContext } from "../run/job-context.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { ContextInside, JobLog } from "../run/job-context.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
-import type { FromSandbox, SentJob } from "./messages.ts";
+import type { FromSandbox, SentJob, SentMember } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
 import { readSentNode } from "./sent-node.ts";
 
@@ -147,15 +149,17 @@ export class SandboxRun {
 
   #effect(message: About<"effect">, scope: EffectsScope): void {
     const { effect, name = "", key = "" } = message;
-    const options =
-      typeof message.options === "string" ? (jsonCodec.decode(message.options) as object) : message.options;
+    const options = readSentOptions(message.options);
     switch (effect) {
       case "enqueue": {
         scope.enqueue(this.#listed(name), valueIn(message, "input"), options);
         return;
       }
       case "flow.add":
-        return this.#addNode(message, options);
+        return this.#addNode(message);
+      case "flow.submit":
+        scope.submit(this.#sentFlow(message), options);
+        return;
       case "kv.put":
         return scope.kv.put(key, valueIn(message, "value"), options);
       case "kv.delete":
@@ -171,15 +175,26 @@ export class SandboxRun {
     return definition;
   }
 
-  #addNode(message: About<"effect">, options: object | undefined): void {
+  #addNode(message: About<"effect">): void {
     const { flow, id } = this.context;
     if (flow === null)
       throw new MillraceError("invalid-option", `The job ${id} is a node of no flow, so it can add none.`);
-    const { name, node } = message;
+    flow.nodes.push(this.#node(message, valueIn(message, "input")));
+  }
+
+  #sentFlow(message: About<"effect">): Flow {
+    const { name = "", nodes = [] } = message;
+    const inputs = valueIn(message, "input");
+    if (!Array.isArray(nodes) || !Array.isArray(inputs) || inputs.length !== nodes.length)
+      throw new MillraceError("invalid-option", "flow.submit: nodes and input are lists of one length.");
+    const flow = new Flow(name);
+    for (const [at, sent] of nodes.entries()) flow.nodes.push(this.#node(sent as SentMember, inputs[at]));
+    return flow;
+  }
+
+  #node({ name, node, options }: Partial<SentMember>, input: unknown): BuiltNode {
     const job = name === undefined ? null : (this.#listed(name) as AnyJob);
-    flow.nodes.push(
-      readSentNode(node, job === null ? null : { job, input: valueIn(message, "input"), options }),
-    );
+    return readSentNode(node, job === null ? null : { job, input, options: readSentOptions(options) });
   }
 
   async #answer(message: About<"call">, send: (line: string) => void): Promise<void> {
@@ -196,6 +211,10 @@ export class SandboxRun {
     if (ask === "extend") return this.context.extend(durationMs(leaseMs, "extend"));
     throw new MillraceError("invalid-option", `There is no call ${JSON.stringify(ask)}.`);
   }
+}
+
+function readSentOptions(options: SentMember["options"]): object | undefined {
+  return typeof options === "string" ? (jsonCodec.decode(options) as object) : options;
 }
 
 function mintOf({ id }: About<"effect">): (() => string) | undefined {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JobContext } from "millrace";
 // Not from the whole package: a test starts this file dozens of times.
 import { Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "../../../src/worker/control.ts";
+import { flow } from "../../../src/engine/flows/flow.ts";
 import { everything, followUp, stranger } from "./jobs.ts";
 import type { Wish } from "./jobs.ts";
 
@@ -43,6 +44,18 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       flow?.group("pair", [followUp.with({ from: "a" }), followUp.with({ from: "b" })], { after: "second" });
       flow?.map("each", followUp, [{ from: "x" }, { from: "y" }], { concurrency: 1 });
       return flow?.node ?? null;
+    }
+    case "submit-flow": {
+      const given = flow("begun", { failureMode: "collect" });
+      const first = given.add("first", followUp, { from: "first" }, { tags: ["begun"] });
+      given.group("pair", [followUp.with({ from: "a" }), followUp.with({ from: first.result as never })]);
+      return context.submit(given, { tags: ["from a sandbox"] });
+    }
+    case "submit-circle": {
+      const given = flow("circle");
+      given.add("a", followUp, { from: "a" }, { after: "b" });
+      given.add("b", followUp, { from: "b" }, { after: "a" });
+      return context.submit(given);
     }
     case "grow-unlisted":
       context.flow?.add("never", stranger, {});
