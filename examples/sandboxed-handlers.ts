@@ -1,7 +1,7 @@
 // Handlers that do not run in the worker's own event loop: in a thread, in a child process, in a program of another
 // language, and as commands.
 import { fileURLToPath } from "node:url";
-import { commandHandler, handler, job, Millrace } from "millrace";
+import { commandHandler, fileHandler, job, Millrace, programHandler } from "millrace";
 
 const countPrimes = job<{ below: number }, number>("count-primes");
 const countWords = job<{ text: string }, Record<string, number>>("count-words", { retry: { attempts: 1 } });
@@ -12,9 +12,9 @@ const mill = await Millrace.open("sqlite::memory:", { log: false });
 await mill.work([
   // A CPU-bound loop in a thread: the worker goes on claiming, renewing and settling meanwhile. With run: "process" the
   // same file runs in a child process.
-  handler(countPrimes, { file: new URL("./sandbox/primes.ts", import.meta.url), run: "thread" }),
+  fileHandler(countPrimes, { file: new URL("./sandbox/primes.ts", import.meta.url), run: "thread" }),
   // Children in Python, kept warm: one answers job after job.
-  handler(countWords, {
+  programHandler(countWords, {
     program: ["python3", fileURLToPath(new URL("./sandbox/count_words.py", import.meta.url))],
   }),
   // A command per job. No shell reads the arguments.

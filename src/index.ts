@@ -111,6 +111,7 @@ export { limit } from "./engine/limits/limit-definition.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limits/limit-definition.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
 export { commandHandler } from "./worker/sandbox/command-handler.ts";
+export { fileHandler, programHandler } from "./worker/sandbox/sandbox-handler.ts";
 export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/sandbox/command-options.ts";
 export type {
   FileHandlerOptions,
@@ -226,7 +227,7 @@ export type { QuarantinedDutyItem, Quarantined, UnreadableItem } from "./client/
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/job/attempt-log.ts";
-export type { Duration } from "./model/duration.ts";
+export { duration, type Duration } from "./model/duration.ts";
 export { eventCatalogue } from "./model/events/event.ts";
 export type { EventName, MillraceEvent } from "./model/events/event.ts";
 export type { JobState, TerminalState } from "./model/job/job-state.ts";

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import type { AnyJob } from "../../src/engine/submit/job-definition.ts";
-import { handler } from "../../src/worker/handler.ts";
+import { fileHandler, programHandler } from "../../src/worker/sandbox/sandbox-handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { Mode } from "../figures.ts";
 import type { JobKind } from "./job-kind.ts";
@@ -23,6 +23,6 @@ export function handlerFile(mode: Mode): string {
 }
 
 export function sandboxHandler(definition: AnyJob, kind: SandboxKind, mode: Mode): Handler {
-  if (kind !== "pool") return handler(definition, { file: handlerFile(mode), run: kind });
-  return handler(definition, { program: [process.execPath, fileOf("line-program"), mode] });
+  if (kind !== "pool") return fileHandler(definition, { file: handlerFile(mode), run: kind });
+  return programHandler(definition, { program: [process.execPath, fileOf("line-program"), mode] });
 }

@@ -112,7 +112,7 @@ export async function openMillraceContender(
       async define(count, tickMs) {
         for (let from = 0; from < count; from += definedAtOnce) {
           const numbers = Array.from({ length: Math.min(definedAtOnce, count - from) }, (_, at) => from + at);
-          const rule = { every: "1h", anchor: tickMs };
+          const rule = { every: "1h", anchor: tickMs } as const;
           await Promise.all(
             numbers.map((number) => millrace.schedule(`bench-${number}`, benchJob, makeInput(number), rule)),
           );

@@ -49,7 +49,7 @@ test("a throttle closes the limit for all its jobs", async () => {
 });
 
 test("a queue's concurrency or burst that the partitions cannot share is refused", async () => {
-  for (const edit of [{ concurrency: 3 }, { rate: { max: 100, per: "1s", burst: 3 } }])
+  for (const edit of [{ concurrency: 3 }, { rate: { max: 100, per: "1s", burst: 3 } }] as const)
     await expect(v.run(v.mill.queues.set("email", edit))).rejects.toMatchObject({
       code: "placement-conflict",
     });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { durationMaxMs, durationMs, durationText } from "./duration.ts";
+import { duration, durationMaxMs, durationMs, durationText } from "./duration.ts";
+import type { Duration } from "./duration.ts";
 import { isMillraceError } from "./error.ts";
 
 const units: readonly (readonly [string, number])[] = [
@@ -116,5 +117,24 @@ describe("a duration for people", () => {
     [400 * 86_400_000, "400d"],
   ])("of %d ms is %s", (ms, text) => {
     expect(durationText(ms)).toBe(text);
+  });
+});
+
+describe("the type of a duration", () => {
+  test("takes numbers and texts with units, and no other text", () => {
+    const taken: Duration[] = [500, "250ms", "1.5h", "1h30m", "1d12h30m", duration("2w")];
+    // @ts-expect-error a minute is "m"
+    const minutes: Duration = "10min";
+    // @ts-expect-error a text needs a unit
+    const bare: Duration = "10";
+    expect(taken.map((each) => durationMs(each, "delay"))).toHaveLength(6);
+    for (const refused of [minutes, bare])
+      expect(() => durationMs(refused, "delay")).toThrow("is not a duration");
+  });
+
+  test("is made of any text by a function, which refuses what is none", () => {
+    const given: string = "90s";
+    expect(duration(given)).toBe(90_000);
+    expect(() => duration("soon")).toThrow(expect.objectContaining({ code: "invalid-duration" }));
   });
 });

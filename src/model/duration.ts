@@ -4,7 +4,10 @@
  */
 import { MillraceError } from "./error.ts";
 
-export type Duration = number | string;
+type Timed = `${number}${"ms" | "s" | "m" | "h" | "d" | "w"}`;
+
+/** Milliseconds, or a text with units, such as "90s" or "1h30m". The compiler refuses "10min". */
+export type Duration = number | Timed | `${Timed}${Timed}` | `${Timed}${Timed}${Timed}`;
 
 /** Ten years. A longer duration is probably a mistake, such as a timestamp given as a delay. */
 export const durationMaxMs = 10 * 366 * 24 * 60 * 60 * 1000;
@@ -24,6 +27,15 @@ export function durationMs(value: unknown, what: string): number {
   if (typeof value === "number") return checkRange(value, value, what);
   if (typeof value === "string") return checkRange(parse(value), value, what);
   throw invalid(what, value, 'is neither a number of milliseconds nor a text such as "10m"');
+}
+
+/**
+ * A duration of which the compiler knows only that it is a text, such as one of a configuration file.
+ *
+ * @example delay: duration(process.env.DELAY ?? "10m")
+ */
+export function duration(text: string): Duration {
+  return durationMs(text, "duration");
 }
 
 function parse(text: string): number {

@@ -76,7 +76,7 @@ const testDuties = {
   retention: { sleep: upkeepSleep },
   metrics: true,
   "index-audit": false,
-} satisfies Record<DutyName, unknown>;
+} as const satisfies Record<DutyName, unknown>;
 
 export interface TestMill {
   readonly mill: Millrace;

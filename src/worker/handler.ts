@@ -9,8 +9,6 @@ import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
 import { readOlder, refuseDurable } from "./durable/durable-handler.ts";
 import type { ContextOf, HandlerOptions } from "./durable/durable-handler.ts";
-import { sandboxHandler } from "./sandbox/sandbox-handler.ts";
-import type { FileHandlerOptions, ProgramHandlerOptions } from "./sandbox/sandbox-options.ts";
 import type { JobContext } from "./run/job-context.ts";
 
 /** A value that is only read, so a result may have readonly parts, as literals have. */
@@ -92,23 +90,13 @@ export function handler<Job extends AnyJob, const Got extends HandlerReturn<Retu
   definition: Job,
   handle: (context: ContextOf<Job>) => Got | Promise<Got>,
   options?: HandlerOptions<Job>,
-): SingleHandler;
-/** A handler whose code is in a file of its own, or is another program: docs/guides/sandboxes.md. */
-export function handler(
-  definition: AnyJob,
-  options: FileHandlerOptions | ProgramHandlerOptions,
-): SingleHandler;
-export function handler(definition: AnyJob, given: object, options?: object): SingleHandler {
-  if (typeof given === "object" && given !== null && ("file" in given || "program" in given)) {
-    checkDefinition(definition, "handler");
-    return sandboxHandler(definition, given);
-  }
-  checkFunction(definition, given);
+): SingleHandler {
+  checkFunction(definition, handle);
   const older = readOlder(definition, options);
   return {
     kind: "single",
     definition: definition as unknown as JobDefinition,
-    handle: given as HandlerFunction<unknown, unknown>,
+    handle: handle as HandlerFunction<unknown, unknown>,
     ...(older === undefined
       ? {}
       : { older: older as ReadonlyMap<number, HandlerFunction<unknown, unknown>> }),
@@ -141,6 +129,6 @@ function checkFunction(definition: unknown, handle: unknown): void {
   if (typeof handle !== "function")
     throw new MillraceError(
       "invalid-option",
-      "A handler's last argument must be a function, or an object with a file or a program.",
+      "A handler must be a function. For code in a file of its own use fileHandler(), for another program programHandler().",
     );
 }

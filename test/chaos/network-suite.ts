@@ -3,6 +3,7 @@
  * caller, that repeating makes no second job, and that load goes through. Any store that lives on a server runs this;
  * what only one of them can meet stands in its own file.
  */
+import type { Duration } from "../../src/model/duration.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
@@ -45,7 +46,7 @@ export const echo = handler(plain, async ({ input }) => input);
 
 interface OpenPlace extends NetworkPlace {
   /** Ends with the case. */
-  readonly openMill: (on: Store, giveUp: string) => Millrace;
+  readonly openMill: (on: Store, giveUp: Duration) => Millrace;
 }
 
 /**

@@ -2,6 +2,7 @@
  * A real Redis whose administrator or disk does what it should not, and servers that are not what the URL says: each is
  * named by a stable code, nothing is written by halves, and everybody goes on when it is over.
  */
+import type { Duration } from "../../src/model/duration.ts";
 import { mkdirSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -27,7 +28,7 @@ beforeEach(async () => {
   store = await open();
 });
 
-function openMill(giveUp: string | number): Millrace {
+function openMill(giveUp: Duration): Millrace {
   return redis.closeLater(millOn(store, { giveUp }));
 }
 

@@ -4,6 +4,7 @@
  * while another one was open. MILLRACE_STALL_MS makes the stalls longer (30000, say), MILLRACE_STALL_LEASE the leases
  * (15s, say).
  */
+import { duration } from "../../src/model/duration.ts";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,7 +19,7 @@ import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
 
 export const stallMs = Number(process.env["MILLRACE_STALL_MS"] ?? 5000);
-const lease = process.env["MILLRACE_STALL_LEASE"] ?? "1500ms";
+const lease = duration(process.env["MILLRACE_STALL_LEASE"] ?? "1500ms");
 const slots = 10;
 const workMs = 25;
 /** At least as many as the slots can do in a stall that does not hold all work up. */

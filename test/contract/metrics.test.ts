@@ -60,7 +60,7 @@ describe.each(places)("on %s", (title, place) => {
     await Promise.all(handles.map((handle) => handle.result()));
     // Both write what they have counted so far.
     await Promise.all([submits.metrics.read(), works.metrics.read()]);
-    const options = { from: Date.now() - 600_000, to: Date.now() + 60_000, step: "30m" };
+    const options = { from: Date.now() - 600_000, to: Date.now() + 60_000, step: "30m" } as const;
     const before = await reads.metrics.read(options);
     const { all } = before.series.find(({ name }) => name === send.name)!;
     expect(all).toMatchObject({ enqueued: 40, attempts: 40, outcomes: { completed: 40 } });

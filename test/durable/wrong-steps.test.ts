@@ -55,7 +55,7 @@ describe("a call of step is refused where it is made", () => {
     ],
     [
       "a timeout that cannot be read",
-      (step) => step.run("a", () => 1, { timeout: "soon" }),
+      (step) => step.run("a", () => 1, { timeout: "soon" as never }),
       /invalid-duration/,
     ],
     ["a date that is none", (step) => step.sleepUntil("a", date), /invalid-option: step.sleepUntil "a"/],

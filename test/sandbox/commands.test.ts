@@ -1,4 +1,5 @@
 // Commands: a program per job, with its arguments as they are, its output and exit code kept, and nothing left behind.
+import type { Duration } from "../../src/model/duration.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -135,10 +136,12 @@ describe("a command", () => {
 
 describe("a command of a handler", () => {
   test("may take as long as the handler says", async () => {
-    expect(() => commandHandler(everything, { allow: ["sh"], timeout: "never" }, planned)).toThrow(/timeout/);
+    expect(() => commandHandler(everything, { allow: ["sh"], timeout: "never" as never }, planned)).toThrow(
+      /timeout/,
+    );
   });
 
-  const scripted = (timeout: string | number): Handler =>
+  const scripted = (timeout: Duration): Handler =>
     commandHandler(
       everything,
       {

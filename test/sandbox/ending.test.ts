@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
-import { handler, Millrace } from "millrace";
+import { fileHandler, Millrace } from "millrace";
 import type { ErrorCode } from "millrace";
 import { until } from "../support/until.ts";
 import { everything } from "./handlers/jobs.ts";
@@ -144,7 +144,7 @@ describe("a worker", () => {
     async (run) => {
       await using mill = await open();
       const work = (file: string): Promise<unknown> =>
-        mill.work([handler(everything, { file: handlerFile(file), run })]);
+        mill.work([fileHandler(everything, { file: handlerFile(file), run })]);
       const refusal = (message: RegExp): unknown =>
         expect.objectContaining({
           code: "handler-not-loaded",

@@ -1,6 +1,6 @@
 // A mill in memory with a worker whose handlers run in sandboxes, closed after its tests.
 import { afterAll, beforeAll } from "vitest";
-import { handler, Millrace } from "millrace";
+import { fileHandler, Millrace } from "millrace";
 import type { FileHandlerOptions, Handler, JobHandle, JobView, WorkerOptions } from "millrace";
 import { handlerFile } from "./handlers/file.ts";
 import { everything, followUp } from "./handlers/jobs.ts";
@@ -11,7 +11,13 @@ export function everythingIn(
   run: NonNullable<FileHandlerOptions["run"]>,
   options: Partial<FileHandlerOptions> = {},
 ): Handler {
-  return handler(everything, { file: handlerFile("everything"), run, jobs: [followUp], size: 2, ...options });
+  return fileHandler(everything, {
+    file: handlerFile("everything"),
+    run,
+    jobs: [followUp],
+    size: 2,
+    ...options,
+  });
 }
 
 export interface WorkedMill {

@@ -1,8 +1,8 @@
 // Programs in any language that speak the line protocol, and what happens when one does not keep to it.
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { handler, Millrace } from "millrace";
-import type { ErrorCode, Handler, ProgramHandlerOptions } from "millrace";
+import { fileHandler, Millrace, programHandler } from "millrace";
+import type { ErrorCode, FileHandlerOptions, Handler, ProgramHandlerOptions } from "millrace";
 import { everything } from "./handlers/jobs.ts";
 import { useWorkedMill } from "./open-mill.ts";
 
@@ -10,7 +10,7 @@ const hostile = fileURLToPath(new URL("./handlers/hostile.mjs", import.meta.url)
 
 function program(mode: string, options: Partial<ProgramHandlerOptions> = {}): Handler {
   const argv = [process.execPath, hostile, mode];
-  return handler(everything, {
+  return programHandler(everything, {
     program: argv,
     size: 1,
     killGrace: "100ms",
@@ -104,7 +104,7 @@ describe("a worker", () => {
     [{ file: "./resize.ts" }, /file must be the address/],
     [{ file: new URL("https://example.com/a.js") }, /file must be the address/],
     [{ file: new URL("file:///a.ts"), run: "sandbox" }, /run must be "thread", "process" or "inline"/],
-    [{ file: new URL("file:///a.ts"), program: ["a"] }, /unknown option "file"/],
+    [{ file: new URL("file:///a.ts"), program: ["a"] }, /unknown option "program"/],
     [{ program: [] }, /list of texts/],
     [{ program: "python3 child.py" }, /list of texts/],
     [{ program: ["a", 5] }, /list of texts/],
@@ -115,6 +115,10 @@ describe("a worker", () => {
     [{ program: ["a"], memoryBytesMax: 1 }, /memoryBytesMax/],
     [{ program: ["a"], recycle: { days: 1 } }, /unknown option "days"/],
   ])("is not given a handler with %o", (wrong, message) => {
-    expect(() => handler(everything, wrong as ProgramHandlerOptions)).toThrow(message);
+    const make = () =>
+      "file" in wrong
+        ? fileHandler(everything, wrong as FileHandlerOptions)
+        : programHandler(everything, wrong as ProgramHandlerOptions);
+    expect(make).toThrow(message);
   });
 });

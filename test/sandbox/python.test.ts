@@ -1,7 +1,7 @@
 // The child in Python that is shown among the examples.
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { handler, job } from "millrace";
+import { job, programHandler } from "millrace";
 import { readFileSync } from "node:fs";
 import { find, testPrograms } from "../../scripts/test-programs.ts";
 import { useWorkedMill } from "./open-mill.ts";
@@ -17,7 +17,7 @@ describe("the child in Python", () => {
   });
 
   const worked = useWorkedMill(() => [
-    handler(countWords, { program: [find(testPrograms.python), child], size: 1 }),
+    programHandler(countWords, { program: [find(testPrograms.python), child], size: 1 }),
   ]);
 
   test("runs jobs one after the other and tells all that a handler can tell", async () => {

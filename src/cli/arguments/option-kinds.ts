@@ -2,6 +2,7 @@
  * Kinds of options: what the help shows for the value, and how its text becomes a value. Every reader refuses what it
  * does not understand with `invalid-option`, before the command opens a store.
  */
+import { durationMs } from "../../model/duration.ts";
 import type { Priority } from "../../model/routing/rank.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { readInstant, readPastInstant } from "./read-instant.ts";
@@ -27,6 +28,11 @@ export function flag(meaning: string): Option<true> {
 
 export function text(value: string, meaning: string): Option<string> {
   return { value, meaning, read: (given) => given };
+}
+
+/** Milliseconds. */
+export function duration(meaning: string): Option<number> {
+  return { value: "DURATION", meaning, read: durationMs };
 }
 
 export function whole(value: string, meaning: string, min: number, max: number): Option<number> {

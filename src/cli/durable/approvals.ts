@@ -5,7 +5,7 @@
 import type { RunStepView, WaitingRun } from "../../client/durable/runs.ts";
 import type { TokenLook } from "../../client/durable/approvals.ts";
 import type { Duration } from "../../model/duration.ts";
-import { readJson, text, whole } from "../arguments/option-kinds.ts";
+import { duration, readJson, text, whole } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { action, command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
@@ -16,7 +16,7 @@ const token = action({
   words: "ID SIGNAL",
   options: {
     source: text("WHO", "of token: who is to answer"),
-    expires: text("DURATION", "of token: how long it is accepted, such as 7d"),
+    expires: duration("of token: how long it is accepted, such as 7d"),
   },
   async run({ words: [id = "", signal = ""], options: { source, expires }, withStore, answer }) {
     if (source === undefined || expires === undefined)

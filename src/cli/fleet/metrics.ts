@@ -1,7 +1,7 @@
 /** `millrace metrics`: what all processes have counted, as a table, as JSON, or as Prometheus reads it. */
 import type { MetricCounts, MetricsAnswer, Times } from "../../index.ts";
 import { durationText } from "../../model/duration.ts";
-import { flag, instant, pastInstant, text } from "../arguments/option-kinds.ts";
+import { duration, flag, instant, pastInstant, text } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { command } from "../command.ts";
 import { formatTable } from "../output/format-table.ts";
@@ -13,7 +13,7 @@ export const metrics = command({
   options: {
     from: pastInstant("since then, or for so long; 1h by default"),
     to: instant("until then; now by default"),
-    step: text("DURATION", "a line for each step of whole minutes, instead of one for all"),
+    step: duration("a line for each step of whole minutes, instead of one for all"),
     queue: text("QUEUE", "only this queue"),
     name: text("NAME", "only jobs of this name"),
     prometheus: flag("everything in the text format of Prometheus"),

@@ -8,7 +8,7 @@ import type { Declared } from "../../client/millrace-config.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
-import { flag, list, text, whole } from "../arguments/option-kinds.ts";
+import { duration, flag, list, text, whole } from "../arguments/option-kinds.ts";
 import { command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { declaredBy } from "../load-config.ts";
@@ -23,8 +23,8 @@ export const work = command({
     queues: list("A,B", "the queues to serve; default: those of the handlers"),
     concurrency: whole("N", "jobs at once per queue; 10 by default", 1, 10_000),
     capabilities: list("A,B", "what it offers to jobs that require it, such as gpu"),
-    lease: text("DURATION", "how long a job stays with a worker that is not heard of; 15s by default"),
-    grace: text("DURATION", "how long running handlers may finish when it stops; 30s by default"),
+    lease: duration("how long a job stays with a worker that is not heard of; 15s by default"),
+    grace: duration("how long running handlers may finish when it stops; 30s by default"),
     label: text("NAME", "shown in lists and logs"),
     quiet: flag("say nothing of jobs that end well, nor what handlers log"),
   },

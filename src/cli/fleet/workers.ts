@@ -1,7 +1,7 @@
 /** `millrace workers`: the live workers of all processes, or some of them asked to be quiet, to go on or to stop. */
 import type { Millrace } from "../../client/millrace.ts";
 import type { WorkerView } from "../../client/workers/workers.ts";
-import { text } from "../arguments/option-kinds.ts";
+import { duration } from "../arguments/option-kinds.ts";
 import type { Options, ValuesOf } from "../arguments/option-kinds.ts";
 import { action, command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
@@ -24,7 +24,7 @@ function ask<Known extends Options>(
 }
 
 const graceOption = {
-  grace: text("DURATION", "with stop: how long running handlers may finish; else as it was started"),
+  grace: duration("with stop: how long running handlers may finish; else as it was started"),
 };
 
 export const workers = command({

@@ -4,7 +4,7 @@
  */
 import type { Millrace } from "../../index.ts";
 import { job } from "../../index.ts";
-import { list, priority, readJson, text, whole } from "../arguments/option-kinds.ts";
+import { duration, list, priority, readJson, text, whole } from "../arguments/option-kinds.ts";
 import { command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { storeUrl, withMillrace } from "../store/open-store.ts";
@@ -15,7 +15,7 @@ export const enqueue = command({
   summary: "make a job; JSON is its input, - reads it from standard input",
   options: {
     queue: text("QUEUE", "the queue it goes to; default by default"),
-    delay: text("DURATION", "not before this long from now, such as 10m"),
+    delay: duration("not before this long from now, such as 10m"),
     id: text("ID", "an id of your own: the same id and input is the same job"),
     unique: text("KEY", "no second job while one with this key is unfinished"),
     priority,
@@ -23,9 +23,9 @@ export const enqueue = command({
     group: text("KEY", "the group of its queue that it belongs to; groups take turns"),
     tags: list("A,B", "tags to find and cancel it by"),
     attempts: whole("N", "how many runs in all; 10 by default", 1, Number.MAX_SAFE_INTEGER),
-    timeout: text("DURATION", "per attempt"),
-    deadline: text("DURATION", "must have finished this long from now, else it expires"),
-    ttl: text("DURATION", "must have started this long after it was due, else it expires"),
+    timeout: duration("per attempt"),
+    deadline: duration("must have finished this long from now, else it expires"),
+    ttl: duration("must have started this long after it was due, else it expires"),
   },
   examples: [
     `enqueue send-welcome '{"userId":"42"}' --queue email --delay 10m`,

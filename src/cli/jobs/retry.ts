@@ -3,7 +3,7 @@ import type { Answers } from "../../client/jobs/cancel-jobs.ts";
 import type { RetryAnswer, RetryJobOptions } from "../../client/jobs/jobs.ts";
 import { MillraceError } from "../../model/error.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
-import { flag, json, list, text, whole } from "../arguments/option-kinds.ts";
+import { duration, flag, json, list, whole } from "../arguments/option-kinds.ts";
 import type { ValuesOf } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { command } from "../command.ts";
@@ -13,7 +13,7 @@ import { noSuchJob } from "./no-such-job.ts";
 
 const options = {
   ...filterOptions(terminalStates),
-  delay: text("DURATION", "not before this long from now"),
+  delay: duration("not before this long from now"),
   input: json("run with this input instead (one job only)"),
   "one-attempt": flag("one more attempt instead of a new round of them"),
   "per-second": whole("N", "spread many over time, N per second", 1, 1_000_000),

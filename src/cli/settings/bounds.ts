@@ -3,7 +3,7 @@
  * With `--key-` before them they are those of each key of a limit.
  */
 import type { Rate } from "../../model/limits/limit.ts";
-import { durationText } from "../../model/duration.ts";
+import { durationMs, durationText } from "../../model/duration.ts";
 import { flag, orNone, whole } from "../arguments/option-kinds.ts";
 import type { Option, ValuesOf } from "../arguments/option-kinds.ts";
 import { quote, wrong } from "../arguments/wrong.ts";
@@ -31,7 +31,7 @@ export const keyBoundOptions = {
 
 interface Bounds {
   concurrency?: number | null;
-  rate?: { max: number; per: string; burst?: number; window?: "sliding" } | null;
+  rate?: { max: number; per: number; burst?: number; window?: "sliding" } | null;
 }
 
 export function keyBoundsOf(options: ValuesOf<typeof keyBoundOptions>): Bounds {
@@ -61,10 +61,10 @@ export function count(meaning: string): Option<number | null> {
   return orNone(whole("N", meaning, 1, countMax));
 }
 
-function rate(meaning: string): Option<{ max: number; per: string } | null> {
-  const read = (text: string, name: string): { max: number; per: string } => {
+function rate(meaning: string): Option<{ max: number; per: number } | null> {
+  const read = (text: string, name: string): { max: number; per: number } => {
     const [, max, per] = /^(\d{1,9})\/(.+)$/.exec(text) ?? [];
-    if (max !== undefined && per !== undefined) return { max: Number(max), per };
+    if (max !== undefined && per !== undefined) return { max: Number(max), per: durationMs(per, name) };
     throw wrong(`${name} must be a number and a time such as 100/1m, not ${quote(text)}`);
   };
   return orNone({ value: "N/TIME", meaning, read });

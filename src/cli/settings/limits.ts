@@ -3,7 +3,7 @@
  * With --key the same for one key of a limit.
  */
 import type { LimitKeyState, LimitState } from "../../client/limits.ts";
-import { text } from "../arguments/option-kinds.ts";
+import { duration, text } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { boundOptions, boundsOf, formatBound, formatRate, keyBoundOptions, keyBoundsOf } from "./bounds.ts";
@@ -41,7 +41,7 @@ export const limits = settingCommand<LimitState | LimitKeyState>({
           : await mill.limits.edit(name, bounds, { key });
     }),
     throttle: verb(
-      { for: text("DURATION", "how long nothing passes; longer each time by default"), ...keyOption },
+      { for: duration("how long nothing passes; longer each time by default"), ...keyOption },
       ({ for: retryAfter, key }) => {
         const given = retryAfter === undefined ? {} : { retryAfter };
         return async (mill, name) =>

@@ -4,10 +4,10 @@
  * 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
  */
 import type { QueueEdit } from "../../client/queues/queue-edit.ts";
-import { durationText } from "../../model/duration.ts";
+import { durationMs, durationText } from "../../model/duration.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
 import type { Backoff } from "../../model/job/retry-policy.ts";
-import { orNone, text } from "../arguments/option-kinds.ts";
+import { duration, orNone, text } from "../arguments/option-kinds.ts";
 import type { ValuesOf } from "../arguments/option-kinds.ts";
 import { quote, wrong } from "../arguments/wrong.ts";
 import { formatInstant } from "../output/format-time.ts";
@@ -42,7 +42,7 @@ export const queues = settingCommand({
   ],
   verbs: {
     pause: verb(
-      { for: text("DURATION", "it goes on by itself after this long") },
+      { for: duration("it goes on by itself after this long") },
       (options) => (mill, queue) => mill.queues.pause(queue, options),
     ),
     resume: plainVerb((mill, queue) => mill.queues.resume(queue)),
@@ -98,7 +98,8 @@ function readQueueOptions({
 
 function readBackoffText(given: string): QueueEdit["backoff"] {
   const [from = "", to] = given.split("-");
-  return to === undefined ? from : { kind: "exponential", from, to };
+  const delay = durationMs(from, "--backoff");
+  return to === undefined ? delay : { kind: "exponential", from: delay, to: durationMs(to, "--backoff") };
 }
 
 function readKept(given: string, name: string): QueueEdit["retention"] {

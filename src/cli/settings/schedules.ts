@@ -5,7 +5,7 @@
 import type { Millrace } from "../../client/millrace.ts";
 import type { ScheduleView } from "../../client/schedules/schedule-view.ts";
 import type { BackfillProgress } from "../../client/schedules/schedules.ts";
-import { instant, orNone, text, whole } from "../arguments/option-kinds.ts";
+import { duration, instant, orNone, text, whole } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { plainVerb, settingCommand, verb } from "./setting-command.ts";
@@ -22,14 +22,14 @@ const digits = /^\d+$/;
 // The model checks them, in the words that code gets.
 const ruleOptions = {
   cron: orNone(text("TEXT", 'such as "0 3 * * *"')),
-  every: orNone(text("DURATION", "such as 15m")),
+  every: orNone(duration("such as 15m")),
   zone: orNone(text("ZONE", "the time zone of cron, such as Europe/Berlin")),
   missed: orNone({
     ...text("WHAT", "skip, once, or how many missed ticks fire at most"),
     read: (given) => (digits.test(given) ? { all: Number(given) } : given),
   }),
   overlap: orNone(text("WHAT", "allow, skip, queue-one or cancel-previous")),
-  jitter: orNone(text("DURATION", "how much later than its tick a firing may come")),
+  jitter: orNone(duration("how much later than its tick a firing may come")),
   limit: orNone({
     ...text("N", "how many firings there are in all; none for any number"),
     read: (given) => (digits.test(given) ? Number(given) : given),

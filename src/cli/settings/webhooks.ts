@@ -7,7 +7,7 @@ import type { DeadDelivery, WebhookView } from "../../client/webhooks/webhooks.t
 import type { WebhookOptions } from "../../index.ts";
 import type { EventName } from "../../model/events/event.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { flag, list, text } from "../arguments/option-kinds.ts";
+import { duration, flag, list, text } from "../arguments/option-kinds.ts";
 import type { ValuesOf } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { plainVerb, settingCommand, verb } from "./setting-command.ts";
@@ -30,7 +30,7 @@ const addOptions = {
   queue: text("QUEUE", "only events of this queue"),
   name: text("NAME", "only events of jobs of this name"),
   tag: text("TAG", "only events of jobs with this tag"),
-  timeout: text("DURATION", "how long one attempt may take; 10s by default"),
+  timeout: duration("how long one attempt may take; 10s by default"),
   ordered: flag("one delivery at a time, in the order of the events"),
 };
 

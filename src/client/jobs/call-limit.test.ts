@@ -107,7 +107,7 @@ describe("the limit of a call", () => {
 
   test("must be a duration and a signal", async () => {
     for (const [limit, code] of [
-      [{ timeout: "soon" }, "invalid-duration"],
+      [{ timeout: "soon" as never }, "invalid-duration"],
       [{ signal: {} as never }, "invalid-option"],
     ] as const)
       await expect(v.run(v.mill.enqueue(plain, { n: 1 }, {}, limit))).rejects.toThrow(coded(code));

@@ -42,7 +42,7 @@ describe("a call", () => {
 
   test("takes the options of an enqueue, and the timeout of an attempt by its own name", async () => {
     await serve();
-    const options = { id: "mine", tags: ["a"], attemptTimeout: "5s", timeout: "10s" };
+    const options = { id: "mine", tags: ["a"], attemptTimeout: "5s", timeout: "10s" } as const;
     expect(await v.run(v.mill.call(greet, { name: "Ann" }, options))).toBe("hello Ann");
     expect(await v.run(v.mill.jobs.get("mine"))).toMatchObject({ tags: ["a"] });
     const [record] = await v.store.readJobs(["mine"]);
@@ -97,7 +97,7 @@ describe("a call", () => {
   });
 
   test("with the unique key of another job waits for that job, even if it has ended", async () => {
-    const unique = { key: "k", window: "1h" };
+    const unique = { key: "k", window: "1h" } as const;
     const handle = await v.run(v.mill.enqueue(greet, { name: "first" }, { unique }));
     const answer = v.mill.call(greet, { name: "second" }, { unique });
     await serve();
@@ -246,7 +246,7 @@ describe("a call that cannot be answered", () => {
     ["an unknown option", { unknown: 1 } as never, "invalid-option"],
     ["options that are not an object", null as never, "invalid-option"],
   ])("is refused before any write: %s", async (_title, options, code) => {
-    await expectRefused(v.mill.call(greet, { name: "x" }, options), code);
+    await expectRefused(v.mill.call(greet, { name: "x" }, options as object), code);
   });
 
   test("is refused before any write: a store that keeps nothing for that long", async () => {

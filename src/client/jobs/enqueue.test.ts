@@ -122,7 +122,7 @@ describe("bad input is refused before any write", () => {
     [
       "a delay that is not a duration",
       "invalid-duration",
-      () => v.mill.enqueue(plain, { n: 1 }, { delay: "soon" }),
+      () => v.mill.enqueue(plain, { n: 1 }, { delay: "soon" as never }),
     ],
     ["a timeout of 0", "invalid-duration", () => v.mill.enqueue(plain, { n: 1 }, { timeout: 0 })],
     [

@@ -182,7 +182,11 @@ describe("operating", () => {
   });
 
   test("headers can be edited before the start, and the trace context stays", async () => {
-    const options = { delay: "1h", headers: { tenant: "1", old: "x" }, trace: { traceparent: "00-1" } };
+    const options = {
+      delay: "1h",
+      headers: { tenant: "1", old: "x" },
+      trace: { traceparent: "00-1" },
+    } as const;
     const tagged = job("tagged");
     const handle = await v.run(v.mill.enqueue(tagged, { n: 1 }, options));
     await v.run(v.mill.jobs.edit(handle.id, { headers: { tenant: "2" } }));

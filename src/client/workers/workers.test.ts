@@ -125,7 +125,7 @@ describe("a desired state", () => {
 
   test("of an unknown worker is refused", async () => {
     await expect(v.run(v.mill.workers.quiet("nobody"))).rejects.toMatchObject({ code: "worker-not-found" });
-    await expect(v.run(v.mill.workers.stop("x", { grace: "soon" }))).rejects.toMatchObject({
+    await expect(v.run(v.mill.workers.stop("x", { grace: "soon" as never }))).rejects.toMatchObject({
       code: "invalid-duration",
     });
   });

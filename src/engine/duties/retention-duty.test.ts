@@ -1,3 +1,4 @@
+import type { Duration } from "../../model/duration.ts";
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
@@ -86,7 +87,7 @@ test("a result with a retention of its own is pruned within a minute of it, and 
 
 test.each(["soon", -1, null])("a time %j for a result is refused", async (keepResult) => {
   const v = await openVirtualMill();
-  const refused = v.mill.enqueue(job("any"), {}, { keepResult: keepResult as string });
+  const refused = v.mill.enqueue(job("any"), {}, { keepResult: keepResult as Duration });
   await expect(v.run(refused)).rejects.toMatchObject({ code: "invalid-duration" });
   await v.close();
 });

@@ -1,4 +1,5 @@
 /** Several processes on one store whose options keep jobs for different times. */
+import type { Duration } from "../../model/duration.ts";
 import { afterEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -65,7 +66,7 @@ test("of the counts that processes declare the greatest is kept, and a call make
 
 test("a job cannot have a count, only its queue and the store", async () => {
   const refused = v.mill.enqueue(plain, null, {
-    retention: { completed: { count: 3 } as unknown as string },
+    retention: { completed: { count: 3 } as unknown as Duration },
   });
   await expect(v.run(refused)).rejects.toThrow("a job has no count; give it to its queue or to the store");
 });
@@ -95,7 +96,10 @@ test("only an explicit call makes a time shorter, and it says nothing about the 
 });
 
 test("processes that open in the same moment agree on the longest time of each outcome", async () => {
-  const emitted = [1, 9, 4, 7, 2].map((hours) => ({ completed: `${hours}h`, failed: `${10 - hours}h` }));
+  const emitted = [1, 9, 4, 7, 2].map((hours) => ({
+    completed: `${hours}h` as const,
+    failed: `${10 - hours}h` as const,
+  }));
   await Promise.all(emitted.map((retention) => open({ retention })));
   expect(await v.run(v.mill.retention.get())).toMatchObject({
     completedMs: 9 * hourMs,

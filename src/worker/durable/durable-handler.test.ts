@@ -3,6 +3,7 @@ import { z } from "zod";
 import { job } from "../../engine/submit/job-definition.ts";
 import { createPolicyReader, writePolicy } from "../../model/job/job-policy.ts";
 import { batchHandler, handler } from "../handler.ts";
+import { fileHandler } from "../sandbox/sandbox-handler.ts";
 import { commandHandler } from "../sandbox/command-handler.ts";
 import type { Arrived } from "./step.ts";
 
@@ -48,7 +49,7 @@ describe("a durable job", () => {
   test.each<[what: string, make: () => unknown, says: RegExp]>([
     ["a batch handler", () => batchHandler(order, { size: 2 }, async () => []), /is durable/],
     ["a command", () => commandHandler(order, { allow: ["true"] }, () => ({ argv: ["true"] })), /is durable/],
-    ["a file", () => handler(order, { file: new URL("file:///no.ts"), run: "thread" }), /is durable/],
+    ["a file", () => fileHandler(order, { file: new URL("file:///no.ts"), run: "thread" }), /is durable/],
     ["signals of a plain job", () => job("a", { signals: {} } as never), /only a durable job has signals/],
     ["a version of 0", () => job("a", { durable: { version: 0 } }), /durable.version/],
     ["an unknown option", () => job("a", { durable: { version: 1, ides: 1 } as never }), /ides/],

@@ -246,7 +246,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       for (const mill of mills) await v.run(mill.work([work], { concurrency: 4 }));
       const startedUs = v.platform.monotonicUs();
       const takeOne = async (mill: Millrace, key: string, n: number): Promise<void> => {
-        const [weight, wait] = [1 + (n % 2), n % 5 === 0 ? 30 : "1h"];
+        const [weight, wait] = [1 + (n % 2), n % 5 === 0 ? 30 : "1h"] as const;
         await using _permit = await mill.limits.acquire(api, { key, weight, wait });
         await hold(key, weight);
       };

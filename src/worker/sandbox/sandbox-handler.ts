@@ -3,6 +3,7 @@
  * other, which awaits the answer of its sandbox pool. Each store that a process works on has a pool of its own.
  */
 import { fileURLToPath } from "node:url";
+import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { Store } from "../../store/store.ts";
@@ -16,13 +17,37 @@ import { refuseDurable } from "../durable/durable-handler.ts";
 import { JobContext } from "../run/job-context.ts";
 import { SandboxPool } from "./sandbox-pool.ts";
 import { mebibyte, readSandboxOptions } from "./sandbox-options.ts";
-import type { SandboxSettings } from "./sandbox-options.ts";
+import type {
+  FileHandlerOptions,
+  ProgramHandlerOptions,
+  SandboxKind,
+  SandboxSettings,
+} from "./sandbox-options.ts";
 import { loadHandler } from "./load-handler.ts";
 import type { LoadedHandler } from "./load-handler.ts";
 
-export function sandboxHandler(definition: AnyJob, options: object): SingleHandler {
-  const settings = readSandboxOptions(definition, options);
-  refuseDurable(definition, `handler(${JSON.stringify(definition.name)})`);
+/**
+ * A handler whose code is the default export of a file, and runs in threads or child processes of the worker.
+ *
+ * @example fileHandler(resize, { file: new URL("./resize.ts", import.meta.url), run: "process" })
+ */
+export function fileHandler(definition: AnyJob, options: FileHandlerOptions): SingleHandler {
+  return sandboxHandler(definition, "fileHandler", options);
+}
+
+/**
+ * A handler that is a program in any language: docs/guides/sandboxes.md has what the two say to each other.
+ *
+ * @example programHandler(countWords, { program: ["python3", "count_words.py"] })
+ */
+export function programHandler(definition: AnyJob, options: ProgramHandlerOptions): SingleHandler {
+  return sandboxHandler(definition, "programHandler", options);
+}
+
+function sandboxHandler(definition: AnyJob, made: SandboxKind, options: object): SingleHandler {
+  checkDefinition(definition, made);
+  const settings = readSandboxOptions(definition, made, options);
+  refuseDurable(definition, `${made}(${JSON.stringify(definition.name)})`);
   const kept = { kind: "single", definition: definition as unknown as JobDefinition } as const;
   return settings.run === "inline"
     ? { ...kept, ...inline(settings) }

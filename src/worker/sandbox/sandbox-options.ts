@@ -86,9 +86,12 @@ export const mebibyte = 1024 * 1024;
 export const bytesCeiling = 1024 * 1024 * mebibyte;
 const sizeMax = 1000;
 
-export function readSandboxOptions(definition: AnyJob, given: object): SandboxSettings {
-  const what = `handler(${JSON.stringify(definition.name)})`;
-  const isProgram = "program" in given;
+/** The function that makes it. */
+export type SandboxKind = "fileHandler" | "programHandler";
+
+export function readSandboxOptions(definition: AnyJob, made: SandboxKind, given: object): SandboxSettings {
+  const what = `${made}(${JSON.stringify(definition.name)})`;
+  const isProgram = made === "programHandler";
   const kindKeys = isProgram ? ["program", "cwd"] : ["file", "run"];
   const options = checkOptions(given, what, [...kindKeys, ...sharedKeys]);
   const limits = readLimits(options, what);
