@@ -383,7 +383,7 @@ export type AddAnswer =
   | { readonly kind: "ok"; readonly version: number; readonly number: number }
   /** The sum of an add would be above its ceiling; `number` is the present one. */
   | { readonly kind: "above"; readonly number: number }
-  /** The body of the counter is no number, or the sum would have a size above 2^53 - 1. */
+  /** The body of the counter or `by` is no whole number, or the sum would have a size above 2^53 - 1. */
   | { readonly kind: "uncountable" };
 
 export type ReadDocsRequest =

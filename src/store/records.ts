@@ -183,8 +183,9 @@ export interface DocAdd {
   readonly emits?: never;
 }
 
+/** All numbers are whole and at most 2^53 - 1 either way. */
 export interface Add {
-  /** A whole number; a negative one takes away. */
+  /** A negative one takes away. */
   readonly by: number;
   /** The add is applied iff it takes away, or the sum is at most this. Absent for none. */
   readonly ceiling?: number | null;

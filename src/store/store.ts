@@ -54,10 +54,10 @@
  *  R8 unique   (meet: resolves a key conflict.) A live holder is kept or replaced, as the unit says; a member of a flow
  *              is kept
  *  R9 add      a put with `add` adds to a counter, a document whose body is a whole number in decimal digits; absent or
- *              expired it counts as 0. It is applied iff by <= 0 or number + by <= ceiling (else `above`), and the body
- *              and the sum are numbers with a size of at most 2^53 - 1 (else `uncountable`). Adds of one call work one
- *              after the other. If before < mark <= after for a mark, the document `leaves` is put under any guard,
- *              empty and due now. In a unit a refused add refuses the unit
+ *              expired it counts as 0. It is applied iff by <= 0 or number + by <= ceiling (else `above`), and the
+ *              body, `by` and the sum are whole numbers of at most 2^53 - 1 either way (else `uncountable`). Adds of
+ *              one call work one after the other. If before < mark <= after for a mark, the document `leaves` is put
+ *              under any guard, empty and due now. In a unit a refused add refuses the unit
  *  R10 emit    append one packed record per call to the feed, keep state counts exact, emit hints
  *
  * An operation whose reply may be lost can be repeated: submit by id, settle by fence (`already`), claim by

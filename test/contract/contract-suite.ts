@@ -20,6 +20,7 @@ import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { wideFlowCases } from "./cases/wide-flow-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
+import { counterCases } from "./cases/counter-cases.ts";
 import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
@@ -63,6 +64,7 @@ const groups: readonly ContractGroup[] = [
   promoteCases,
   readDueCases,
   docCases,
+  counterCases,
   heartbeatCases,
   findCases,
   textCases,

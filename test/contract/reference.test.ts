@@ -2,6 +2,7 @@
  * The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one.
  */
 import { openReference } from "../support/reference-as-store.ts";
+import { counterHintTitle } from "./cases/counter-cases.ts";
 import { gateHintTitle } from "./cases/gate-cases.ts";
 import { hintTitle, owedHintTitle } from "./cases/hint-cases.ts";
 import { closedKeysTitle, laneHintTitle } from "./cases/lane-cases.ts";
@@ -13,6 +14,7 @@ describeStoreContract("the reference model", async ({ platform }) => openReferen
   [laneHintTitle]: "the reference model is a specification of answers and gives no hints",
   [closedKeysTitle]:
     "the reference model looks at all jobs for each that it claims, so a thousand keys take minutes",
+  [counterHintTitle]: "the reference model is a specification of answers and gives no hints",
   [hintTitle]: "the reference model is a specification of answers and gives no hints",
   [owedHintTitle]: "the reference model is a specification of answers and gives no hints",
   [signalHintTitle]: "the reference model is a specification of answers and gives no hints",

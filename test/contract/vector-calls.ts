@@ -3,7 +3,7 @@
  */
 import type { Unique } from "../../src/model/job/unique-key.ts";
 import type { Change } from "../../src/store/operations.ts";
-import type { NewJob } from "../../src/store/records.ts";
+import type { DocPut, NewJob } from "../../src/store/records.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 
 export type Operation =
@@ -47,6 +47,7 @@ export const lease = (
   fence,
 });
 export const promote = (afterMs: number, max = 10): Call => [afterMs, "promoteDue", { max }];
+export const put = (afterMs: number, ...puts: readonly DocPut[]): Call => [afterMs, "putDocs", puts];
 export const due = (afterMs: number, clock: string): Call => [
   afterMs,
   "readDue",

@@ -1,11 +1,12 @@
 /**
  * What the vectors of each rule ask: calls with their time after the start, from which the reference model makes the
- * files in vectors/. R4, R7 and R9 join with flows, limits and budgets.
+ * files in vectors/. R4 and R7 have none (vectors.test.ts says why).
  */
 import {
   aChange,
   aDoc,
   aJob,
+  anAdd,
   aRoute,
   aSettle,
   askCancel,
@@ -22,6 +23,7 @@ import {
   claim,
   lease,
   promote,
+  put,
   due,
   settle,
   change,
@@ -38,9 +40,12 @@ export const ruleNames = [
   "r5-promote",
   "r6-claim",
   "r8-unique",
+  "r9-add",
   "r10-emit",
 ] as const;
 export type RuleName = (typeof ruleNames)[number];
+
+const marked = { marks: [10, 20], leaves: { kind: "deferred", id: "w" } };
 
 export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
   "r1-clock": [
@@ -228,6 +233,55 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       "a given id is looked at before the key",
       submit(0, aJob({ id: "a", digest: "1" }), keyed("b")),
       submit(1, keyed("a", {}, { digest: "1" }), keyed("a", {}, { digest: "2" })),
+    ],
+  ],
+  "r9-add": [
+    [
+      "an add answers the sum; absent and expired count as 0",
+      put(0, anAdd("a", 5), anAdd("b", -2, {}, { expiresInMs: 10 })),
+      put(9, anAdd("a", 1), anAdd("b", -2, {}, { expiresInMs: 3 })),
+      put(12, anAdd("b", 4)),
+      [12, "readDocs", { kind: "kv", ids: ["a", "b"] }],
+    ],
+    [
+      "an add up to the ceiling is applied, one above it is refused, what takes away is always applied",
+      put(0, ...[6, 4, 1, 0, -1].map((by) => anAdd("a", by, { ceiling: 10 }))),
+      put(1, anAdd("a", 2, { ceiling: 10 }), anAdd("a", 1, { ceiling: 10 })),
+      put(2, anAdd("a", -1, { ceiling: -50 }), anAdd("b", 1, { ceiling: 0 })),
+    ],
+    [
+      "a mark is passed upwards by before < mark <= after, and leaves one document that is due now",
+      put(0, anAdd("a", 9, marked)),
+      [0, "readDueDocs", { max: 9, cursor: null }],
+      put(1, anAdd("a", 1, marked)),
+      put(2, anAdd("a", 9, marked)),
+      [2, "readDueDocs", { max: 9, cursor: null }],
+      put(3, anAdd("a", -15, marked), anAdd("a", 40, marked)),
+      [3, "readDueDocs", { max: 9, cursor: null }],
+    ],
+    [
+      "what is no whole number of 53 bits is neither counted nor made",
+      put(
+        0,
+        ...["", "007", "-0", "1.5", "1e3", " 1", "9007199254740992"].map((body, at) => aDoc(`${at}`, body)),
+      ),
+      put(1, ...["0", "1", "2", "3", "4", "5", "6"].map((id) => anAdd(id, 1))),
+      put(
+        2,
+        aDoc("max", "9007199254740991"),
+        anAdd("max", 1),
+        anAdd("max", 1, { ceiling: 5 }),
+        anAdd("max", -1),
+      ),
+    ],
+    [
+      "a refused add refuses its unit, or the settle that it goes with",
+      [0, "submit", [{ jobs: [aJob({ id: "a" })], docs: [anAdd("n", 4, { ceiling: 5 })] }]],
+      [1, "submit", [{ jobs: [aJob({ id: "b" })], docs: [anAdd("m", 1), anAdd("n", 4, { ceiling: 5 })] }]],
+      claim(2),
+      settle(3, { ...running, effects: { docs: [anAdd("n", 2, { ceiling: 5 })] } }),
+      settle(4, { ...running, effects: { docs: [anAdd("n", 1, { ceiling: 5 })] } }),
+      [4, "readDocs", { kind: "kv", ids: ["m", "n"] }],
     ],
   ],
   "r10-emit": [

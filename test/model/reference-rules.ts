@@ -724,7 +724,7 @@ export class ReferenceRules {
     const { by, ceiling = null, marks = [], leaves } = add;
     const old = this.all.docs.get(docKey({ kind, id }));
     const body = old === undefined || this.isExpired(old) ? "0" : old.body;
-    if (!/^(0|-?[1-9]\d{0,15})$/.test(body)) return { kind: "uncountable" };
+    if (!/^(0|-?[1-9]\d{0,15})$/.test(body) || !Number.isSafeInteger(by)) return { kind: "uncountable" };
     // Sums of big integers are exact whatever their size.
     const before = BigInt(body);
     const after = before + BigInt(by);

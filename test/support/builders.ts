@@ -8,7 +8,7 @@ import { laneOrderOf } from "../../src/model/routing/lane.ts";
 import { routeNumber } from "../../src/model/routing/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
 import type { ProcessFacts, Registration, WorkerRegistration } from "../../src/engine/fleet/registration.ts";
-import type { DocWrite, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
+import type { Add, DocAdd, DocWrite, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
 
 export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
   return {
@@ -101,6 +101,10 @@ export function aChange(
 
 export function aDoc(id: string, body: string | null, given: Partial<DocWrite> = {}): DocWrite {
   return { kind: "kv", id, body, guard: "any", ...given };
+}
+
+export function anAdd(id: string, by: number, add: Partial<Add> = {}, given: Partial<DocAdd> = {}): DocAdd {
+  return { kind: "kv", id, add: { by, ...add }, ...given };
 }
 
 /** A process with one worker. */

@@ -3,8 +3,11 @@
  * expires as they do, and lies where its id says.
  */
 import type { AddAnswer, PutDocAnswer } from "../operations.ts";
-import type { Doc, DocAdd, DocWrite } from "../records.ts";
+import type { Add, Doc, DocAdd, DocPut, DocWrite } from "../records.ts";
 import { expiryAt, isPresent } from "./put-doc.ts";
+
+/** The form in which counters are written, up to its size. Everything else is uncountable. */
+export const counterPattern = "^(0|-?[1-9][0-9]{0,15})$";
 
 /** A stored counter, expired or not. */
 export type KeptCounter = Pick<Doc, "version" | "expiresAt" | "body">;
@@ -26,20 +29,35 @@ export function addTo(
   floor: () => number,
   now: number,
 ): AddOutcome {
-  const { by, ceiling = null, marks = [], leaves } = add;
+  const { by, ceiling = null, leaves } = add;
   const before = kept !== null && isPresent(kept, now) ? readNumber(kept.body) : 0;
-  if (before === null) return { kind: "uncountable" };
+  if (before === null || !Number.isSafeInteger(by)) return { kind: "uncountable" };
   const number = before + by;
   if (by > 0 && ceiling !== null && number > ceiling) return { kind: "above", number: before };
   if (!Number.isSafeInteger(number)) return { kind: "uncountable" };
   const version = (kept === null ? floor() : kept.version) + 1;
-  const hasPassed = marks.some((mark) => before < mark && mark <= number);
   return {
     kind: "written",
     doc: { kind, id, version, body: String(number), dueAt: null, expiresAt: expiryAt(expiresInMs, now) },
     number,
-    left: leaves !== undefined && hasPassed ? { ...leaves, body: "", guard: "any", due: { inMs: 0 } } : null,
+    left: leaves !== undefined && hasPassed(add, number) ? leftBy(leaves) : null,
   };
+}
+
+/** Whether an add that made this number of its counter passed a mark upwards. */
+function hasPassed({ by, marks = [] }: Add, number: number): boolean {
+  return marks.some((mark) => number - by < mark && mark <= number);
+}
+
+/** The put of the deferred work that an add leaves. */
+export function leftBy({ kind, id }: Required<Add>["leaves"]): DocWrite {
+  return { kind, id, body: "", guard: "any", due: { inMs: 0 } };
+}
+
+/** Whether a put that was answered so has left deferred work, which is due at once. */
+export function hasLeft({ add }: DocPut, answer: PutDocAnswer | undefined): boolean {
+  if (add?.leaves === undefined || answer === undefined) return false;
+  return "version" in answer && "number" in answer && hasPassed(add, answer.number);
 }
 
 /** Why a unit is refused whose put was answered so; null if it is not. */
@@ -48,8 +66,9 @@ export function refusalOfPut({ kind }: PutDocAnswer): "doc-changed" | "above-cei
   return kind === "changed" ? "doc-changed" : kind === "above" ? "above-ceiling" : kind;
 }
 
-/** Null for a body that is no number in the one form in which a counter is written. */
+const isNumber = new RegExp(counterPattern);
+
 function readNumber(body: string): number | null {
   const number = Number(body);
-  return Number.isSafeInteger(number) && String(number) === body ? number : null;
+  return isNumber.test(body) && Number.isSafeInteger(number) ? number : null;
 }

@@ -6,7 +6,8 @@ CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind tex
 BEGIN
   now := @begin_v1(p_now, p_commit);
   IF p_puts IS NOT NULL THEN
-    SELECT json_agg(json_build_array(d.kind, d.version))::text INTO puts FROM @put_docs_v1(p_now, p_commit, p_puts) d;
+    SELECT json_agg(json_build_array(d.kind, d.version, d.number))::text INTO puts
+      FROM @put_docs_v1(p_now, p_commit, p_puts) d;
   END IF;
   SELECT json_agg(json_build_array(d.id, d.version, d.body, d.due_at, d.expires_at))::text INTO docs
     FROM @read_docs_v1(p_now, p_kind, p_ids, p_first, p_after, p_max) d;

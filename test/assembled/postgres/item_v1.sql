@@ -17,7 +17,8 @@ BEGIN
       WHEN 'change_one_v1' THEN @change_one_v1(p_now, p_item)
       WHEN 'record_one_v1' THEN @record_one_v1(p_now, p_item)
     END;
-    IF v_answer->>'kind' IN ('refused', 'doc-changed', 'id-differs', 'flow-closed', 'key-held') THEN
+    IF v_answer->>'kind' IN ('refused', 'doc-changed', 'above-ceiling', 'uncountable', 'id-differs', 'flow-closed',
+      'key-held') THEN
       RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001';
     END IF;
   EXCEPTION

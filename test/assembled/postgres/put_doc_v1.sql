@@ -1,12 +1,19 @@
 -- guard: the version that must be there, 0 for absent, null for any. emits: a packed bundle of events for the feed,
 -- which the caller emits. version: the new one (0: deleted), or the current one of a refusal.
-CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
+-- number and defers: of an add alone, as add_v1 answers.
+CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8, OUT number int8, OUT defers bool)
+  LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8;
   v_old record; v_new int8;
   v_due int8 := @due_v1(p_now, p_put->'due');
 BEGIN
+  defers := false;
+  IF p_put ? 'add' THEN
+    SELECT a.kind, a.version, a.number, a.defers INTO kind, version, number, defers FROM @add_v1(p_now, p_put) a;
+    RETURN;
+  END IF;
   LOOP
     SELECT d.version, d.expires_at INTO v_old FROM @doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
     version := CASE WHEN v_old.version IS NULL OR v_old.expires_at <= p_now THEN 0 ELSE v_old.version END;

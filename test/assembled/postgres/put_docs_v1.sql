@@ -1,13 +1,14 @@
--- Puts documents one after the other; a row of kind and version for each, as put_doc_v1 answers.
+-- Puts documents one after the other; a row of kind, version and number for each, as put_doc_v1 answers.
 CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text)
-  RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
+  RETURNS TABLE (kind text, version int8, number int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_puts jsonb := p_puts::jsonb; v_put jsonb; v_events text;
 BEGIN
-  FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
-    SELECT d.kind, d.version INTO kind, version FROM @put_doc_v1(v_now, v_put) d;
+  PERFORM @lock_counters_v1(v_puts);
+  FOR v_put IN SELECT * FROM jsonb_array_elements(v_puts) LOOP
+    SELECT d.kind, d.version, d.number INTO kind, version, number FROM @put_doc_v1(v_now, v_put) d;
     IF kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'emits'); END IF;
     RETURN NEXT;
   END LOOP;

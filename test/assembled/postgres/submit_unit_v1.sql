@@ -4,7 +4,7 @@ CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
   v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text;
-  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_defers bool := false;
+  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_put record; v_defers bool := false;
 BEGIN
   IF p_unit ? 'checks' AND NOT v_repeat THEN
     v_failed := @failed_check_v1(p_now, p_unit->'checks');
@@ -50,9 +50,15 @@ BEGIN
       v_defers := v_defers OR v_linked.defers;
     END LOOP;
     FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
-      IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
-        RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');
+      SELECT * INTO v_put FROM @put_doc_v1(p_now, v_doc);
+      IF v_put.kind <> 'ok' THEN
+        RETURN jsonb_build_object('kind', 'refused', 'id', v_doc->>'id', 'reason', CASE v_put.kind
+          WHEN 'changed' THEN 'doc-changed'
+          WHEN 'above' THEN 'above-ceiling'
+          WHEN 'uncountable' THEN 'uncountable'
+        END);
       END IF;
+      v_defers := v_defers OR v_put.defers;
       v_events := @append_events_v1(v_events, v_doc->>'emits');
     END LOOP;
   END IF;

@@ -1,6 +1,6 @@
 -- documents/documents
 module(function()
-local add2, after, change, eachRoute, emitCall = M.add2, M.after, M.change, M.eachRoute, M.emitCall
+local add2, addTo, after, change, eachRoute, emitCall = M.add2, M.addTo, M.after, M.change, M.eachRoute, M.emitCall
 local emitPacked, fetch, instant, keepUnreadableDoc = M.emitPacked, M.fetch, M.instant, M.keepUnreadableDoc
 local nextArg, nextClock, nextFlag, nextNumber, num = M.nextArg, M.nextClock, M.nextFlag, M.nextNumber, M.num
 local push, readFields, READS, serve, slice, widen = M.push, M.readFields, M.READS, M.serve, M.slice, M.widen
@@ -43,11 +43,22 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. emits: a packed bundle of events, "" for none.
--- Answers whether the guard held, and the version.
-local function putDoc(c, field, guard, due, expiresIn, body, emits)
+local ADDS, EMPTY = "+", "\001e"
+local putDoc
+
+-- guard: "any", or the version that must be there, or ADDS. body "" deletes. emits: a packed bundle of events, "" for
+-- none. Answers whether the guard held, and the version; of an add also the sum, or why it is refused.
+putDoc = function(c, field, guard, due, expiresIn, body, emits)
   local old = docOf(c, field)
-  local current = old and not isExpired(c, old) and old.version or 0
+  local isThere = old and not isExpired(c, old)
+  if guard == ADDS then
+    local sum, more, number = addTo(isThere and old.body or "0", body)
+    if not sum then return false, number, more end
+    local _, version = putDoc(c, field, "any", "", expiresIn, num(sum), "")
+    if more then putDoc(c, more, "any", "+0", "", EMPTY, "") end
+    return true, version, sum
+  end
+  local current = isThere and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
   if emits ~= "" then emitPacked(c, emits) end
   if body == "" then
@@ -69,8 +80,15 @@ local function putDocs(c)
   widen(c)
   local out = {}
   while c.i <= c.last do
-    local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
-    add2(out, isPut and 1 or 0, version)
+    local isAdd = c.args[c.i + 1] == ADDS
+    local isPut, version, more = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
+    if isPut or not isAdd then
+      add2(out, isPut and 1 or 0, version)
+      out[#out + 1] = more
+    else
+      add2(out, more == "uncountable" and 2 or 0, 0)
+      out[#out + 1] = version
+    end
   end
   writeRecords(c)
   return out
@@ -79,8 +97,7 @@ end
 serve("put_docs", WRITES, function(c)
   c.last = #c.args
   local out = putDocs(c)
-  emitCall(c)
-  return out
+  return { emitCall(c), out }
 end)
 
 local function addRead(c, fields, out, most)
@@ -124,18 +141,17 @@ local function readyRoutes(c)
   return out
 end
 
-local function answerHeartbeat(c, puts)
+local function answerHeartbeat(c, puts, hints)
   c.last = #c.args
   local found = readDocs(c)
-  return { num(c.at), nextClock(c), puts, found, readyRoutes(c) }
+  return { num(c.at), nextClock(c), puts, found, readyRoutes(c), hints }
 end
 
 serve("heartbeat", WRITES, function(c)
   local count = nextNumber(c)
   c.last = c.i + count - 1
   local puts = putDocs(c)
-  emitCall(c)
-  return answerHeartbeat(c, puts)
+  return answerHeartbeat(c, puts, emitCall(c))
 end)
 
 serve("look", READS, function(c)

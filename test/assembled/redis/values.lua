@@ -167,6 +167,11 @@ function READERS.append(f, text)
   f.countMax, f.sizeMax, f.marks, f.unread, f.reads, f.key, f.body = match(text, APPEND)
 end
 
+local ADD = fields(4)
+function READERS.add(f, text)
+  f.by, f.ceiling, f.marks, f.leaves = match(text, ADD)
+end
+
 local HOLDER = fields(4)
 function READERS.holder(f, text)
   f.handle, f.hold, f.heldUntil, f.id = match(text, HOLDER)

@@ -18,13 +18,20 @@ const readDocs = (where: string): string => sql`
 export const docsSql = sql`
 -- guard: the version that must be there, 0 for absent, null for any. emits: a packed bundle of events for the feed,
 -- which the caller emits. version: the new one (0: deleted), or the current one of a refusal.
-CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
+-- number and defers: of an add alone, as add_v1 answers.
+CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8, OUT number int8, OUT defers bool)
+  LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8;
   v_old record; v_new int8;
   v_due int8 := @due_v1(p_now, p_put->'due');
 BEGIN
+  defers := false;
+  IF p_put ? 'add' THEN
+    SELECT a.kind, a.version, a.number, a.defers INTO kind, version, number, defers FROM @add_v1(p_now, p_put) a;
+    RETURN;
+  END IF;
   LOOP
     SELECT d.version, d.expires_at INTO v_old FROM @doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
     version := CASE WHEN v_old.version IS NULL OR v_old.expires_at <= p_now THEN 0 ELSE v_old.version END;
@@ -102,15 +109,16 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Puts documents one after the other; a row of kind and version for each, as put_doc_v1 answers.
+-- Puts documents one after the other; a row of kind, version and number for each, as put_doc_v1 answers.
 CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text)
-  RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
+  RETURNS TABLE (kind text, version int8, number int8) LANGUAGE plpgsql
   ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_puts jsonb := p_puts::jsonb; v_put jsonb; v_events text;
 BEGIN
-  FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
-    SELECT d.kind, d.version INTO kind, version FROM @put_doc_v1(v_now, v_put) d;
+  PERFORM @lock_counters_v1(v_puts);
+  FOR v_put IN SELECT * FROM jsonb_array_elements(v_puts) LOOP
+    SELECT d.kind, d.version, d.number INTO kind, version, number FROM @put_doc_v1(v_now, v_put) d;
     IF kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'emits'); END IF;
     RETURN NEXT;
   END LOOP;
@@ -154,7 +162,8 @@ CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind tex
 BEGIN
   now := @begin_v1(p_now, p_commit);
   IF p_puts IS NOT NULL THEN
-    SELECT json_agg(json_build_array(d.kind, d.version))::text INTO puts FROM @put_docs_v1(p_now, p_commit, p_puts) d;
+    SELECT json_agg(json_build_array(d.kind, d.version, d.number))::text INTO puts
+      FROM @put_docs_v1(p_now, p_commit, p_puts) d;
   END IF;
   SELECT json_agg(json_build_array(d.id, d.version, d.body, d.due_at, d.expires_at))::text INTO docs
     FROM @read_docs_v1(p_now, p_kind, p_ids, p_first, p_after, p_max) d;

@@ -14,6 +14,7 @@ import type {
 } from "../../../store/operations.ts";
 import { choosePath } from "../../../store/paths.ts";
 import type { Doc, DocPut } from "../../../store/records.ts";
+import { hasLeft } from "../../../store/rules/add.ts";
 import { callRead, callWrite, lightly, onlyRow } from "../functions/call.ts";
 import type { Calls } from "../functions/call.ts";
 import type { Row, Value } from "../connection/database.ts";
@@ -25,15 +26,16 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   if (puts.length === 0) return [];
   if (choosePath(postgresPaths.putDocs, puts) === "set") return deleteDocs(calls, puts);
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
-  emitPuts(calls, puts);
-  return answersOf(rows);
+  const answers = answersOf(rows);
+  emitPuts(calls, puts, answers);
+  return answers;
 }
 
-function emitPuts(calls: Calls, puts: readonly DocPut[]): void {
+function emitPuts(calls: Calls, puts: readonly DocPut[], answers: readonly PutDocAnswer[]): void {
   const hints = emptyHints();
   // The store's time is not known here, so the hint says "due now". The duty that receives it looks and learns the next
   // clock.
-  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
+  if (puts.some((put, at) => (put.due ?? null) !== null || hasLeft(put, answers[at]))) hintDoc(hints, 0);
   hints.hasEmitted = puts.some(({ emits }) => emits !== undefined);
   calls.emit(hints);
 }
@@ -57,11 +59,12 @@ export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest):
   const by = puts.length === 0 ? lightly(calls) : calls;
   const values = [packed, packText(read.kind), ...readValues(read)];
   const [time, clock, put, found, ready] = onlyRow(await callWrite(by, "heartbeat_v1", values));
-  if (puts.length > 0) emitPuts(calls, puts);
   const now = Number(time);
   const rowsIn = (text: string | null | undefined): Row[] => JSON.parse(text ?? "[]") as Row[];
+  const answers = answersOf(rowsIn(put));
+  if (puts.length > 0) emitPuts(calls, puts, answers);
   return {
-    puts: answersOf(rowsIn(put)),
+    puts: answers,
     read: pageOf(read, rowsIn(found)),
     ready: readNumbers(ready ?? null),
     nextDueInMs: untilMs(readNumber(clock ?? null), now),
@@ -69,11 +72,15 @@ export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest):
   };
 }
 
-const answersOf = (rows: readonly Row[]): PutDocAnswer[] =>
-  rows.map(([kind, version]): WriteAnswer => ({
-    kind: kind as WriteAnswer["kind"],
-    version: Number(version),
-  }));
+const answersOf = (rows: readonly Row[]): PutDocAnswer[] => rows.map(answerOf);
+
+/** A number is of an add alone; one that was refused has no version. */
+function answerOf([kind, version, number = null]: Row): PutDocAnswer {
+  if (kind === "uncountable") return { kind };
+  if (kind === "above") return { kind, number: Number(number) };
+  const answer: WriteAnswer = { kind: kind as WriteAnswer["kind"], version: Number(version) };
+  return number === null ? answer : ({ ...answer, number: Number(number) } as PutDocAnswer);
+}
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
   if ("ids" in request && request.ids.length === 0) return { docs: [], cursor: null };

@@ -10,6 +10,7 @@ import { gatesSql } from "../limits/gates.sql.ts";
 import { entrySql } from "../journal/entry.sql.ts";
 import { readJournalSql } from "../journal/read-journal.sql.ts";
 import { slipSql } from "../journal/slip.sql.ts";
+import { addSql } from "../documents/add.sql.ts";
 import { docsSql } from "../documents/documents.sql.ts";
 import { dueSql } from "../upkeep/due.sql.ts";
 import { extendSql } from "../runs/extend.sql.ts";
@@ -59,7 +60,7 @@ const operations = [
   changeSql,
   dueSql,
 ];
-const others = [gatesSql, docsSql, readSql, readJournalSql, slipSql, feedSql, pruneSql, auditSql];
+const others = [gatesSql, addSql, docsSql, readSql, readJournalSql, slipSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = [
   ...[callSql, routesSql, eachItemSql, unreadableSql],

@@ -45,7 +45,8 @@ BEGIN
   END IF;
   BEGIN
     v_answer := ${callOfItem};
-    IF v_answer->>'kind' IN ('refused', 'doc-changed', 'id-differs', 'flow-closed', 'key-held') THEN
+    IF v_answer->>'kind' IN ('refused', 'doc-changed', 'above-ceiling', 'uncountable', 'id-differs', 'flow-closed',
+      'key-held') THEN
       RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001';
     END IF;
   EXCEPTION

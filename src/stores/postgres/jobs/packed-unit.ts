@@ -8,9 +8,9 @@ import { queueGateKey } from "../../../model/limits/gate.ts";
 import { isTerminal, stateCodes } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";
 import { bundleOfPut, packEvents } from "../../../store/packing/packed-events.ts";
-import { MillraceError } from "../../../model/error.ts";
 import { isGrowth } from "../../../store/path-predicates.ts";
-import type { DocCheck, DocPut, Growth, NewJob } from "../../../store/records.ts";
+import type { Add, DocCheck, DocPut, Growth, NewJob } from "../../../store/records.ts";
+import { leftBy } from "../../../store/rules/add.ts";
 import { givenBy } from "../../../store/rules/place.ts";
 import { holdsOf } from "../../../store/rules/unique-holds.ts";
 import { packFields } from "../functions/columns.ts";
@@ -66,17 +66,24 @@ function unitJob(job: NewJob, routes: RouteList): object {
 }
 
 export function unitDoc(put: DocPut): object {
-  if (put.add !== undefined) throw new MillraceError("not-yet-supported", "Postgres has no counters yet.");
-  const { guard, due = null, expiresInMs = null } = put;
+  const place = { kind: packText(put.kind), id: packText(put.id) };
+  const { due = null, expiresInMs = null } = put;
+  if (put.add !== undefined) return { ...place, add: packedAdd(put.add), expiresIn: expiresInMs };
+  const { guard } = put;
   return {
-    kind: packText(put.kind),
-    id: packText(put.id),
+    ...place,
     body: packNullable(put.body),
     guard: guard === "any" ? null : guard === "absent" ? 0 : guard.version,
     due,
     expiresIn: expiresInMs,
     emits: put.emits && packEvents([bundleOfPut(put.emits)]),
   };
+}
+
+/** What is no whole number of 53 bits is sent as none: Postgres could count with it. */
+function packedAdd({ by, leaves, ...limits }: Add): object {
+  const packed = { ...limits, by: Number.isSafeInteger(by) ? by : null };
+  return leaves === undefined ? packed : { ...packed, leaves: unitDoc(leftBy(leaves)) };
 }
 
 function growthOf({ grows = [], links = [] }: Pick<Unit, "grows" | "links">): object {

@@ -9,11 +9,18 @@
  * A refused unit does not give back its numbers of the sequence of jobs, so seqs grow, but have gaps.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
+import type { PutDocAnswer } from "../../../store/operations.ts";
+import { refusalOfPut } from "../../../store/rules/add.ts";
 import { columnList, ofAllTables } from "../functions/columns.ts";
 import { inlineBytesMax } from "../runs/advance.sql.ts";
 import { isDraining } from "../limits/admit.sql.ts";
 import { heldUntil, isReplaceable } from "./meet.sql.ts";
 import { sql } from "../../../store/sql.ts";
+
+/** Why a unit is refused whose put was answered so. */
+const refusals = ["changed", "above", "uncountable"]
+  .map((kind) => `WHEN '${kind}' THEN '${refusalOfPut({ kind } as PutDocAnswer)}'`)
+  .join("\n");
 
 export const submitUnitSql = sql`
 -- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit with a
@@ -36,7 +43,7 @@ CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
   v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text;
-  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_defers bool := false;
+  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_put record; v_defers bool := false;
 BEGIN
   IF p_unit ? 'checks' AND NOT v_repeat THEN
     v_failed := @failed_check_v1(p_now, p_unit->'checks');
@@ -82,9 +89,13 @@ BEGIN
       v_defers := v_defers OR v_linked.defers;
     END LOOP;
     FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
-      IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
-        RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');
+      SELECT * INTO v_put FROM @put_doc_v1(p_now, v_doc);
+      IF v_put.kind <> 'ok' THEN
+        RETURN jsonb_build_object('kind', 'refused', 'id', v_doc->>'id', 'reason', CASE v_put.kind
+          ${refusals}
+        END);
       END IF;
+      v_defers := v_defers OR v_put.defers;
       v_events := @append_events_v1(v_events, v_doc->>'emits');
     END LOOP;
   END IF;

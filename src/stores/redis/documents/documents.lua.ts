@@ -1,21 +1,25 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due, expires in, body, what it emits -> per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due, expires in, body, what it emits -> own hints; per put: held (1 or 0),
+ *              version. An add has the guard "+", and its body is the add (add.lua.ts) -> 1, version, sum; or 0, 0,
+ *              present number if the sum would be above the ceiling; or 2, 0, 0 if it is uncountable
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  *  heartbeat   how many arguments of put_docs follow, those, then those of read_docs
- *              -> now, next clock, the answers of both, the routes with ready jobs
+ *              -> now, next clock, the answers of both, the routes with ready jobs, own hints
  *  look        a heartbeat that puts nothing
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
-import { lua, luaModule } from "../library/lua.ts";
+import { adds } from "../packing/argument-text.ts";
+import { packText } from "../packing/value-text.ts";
+import { lua, luaModule, luaText } from "../library/lua.ts";
 
 export const documentsLua = luaModule({
   name: "documents/documents",
   takes: [
-    "add2 after change eachRoute emitCall emitPacked fetch instant keepUnreadableDoc nextArg",
+    "add2 addTo after change eachRoute emitCall emitPacked fetch instant keepUnreadableDoc nextArg",
     "nextClock nextFlag nextNumber num push readFields READS serve slice widen writeRecords WRITES",
   ],
   gives: ["isExpired docOf dropDoc putDoc"],
@@ -57,11 +61,22 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. emits: a packed bundle of events, "" for none.
--- Answers whether the guard held, and the version.
-local function putDoc(c, field, guard, due, expiresIn, body, emits)
+local ADDS, EMPTY = ${luaText(adds)}, ${luaText(packText(""))}
+local putDoc
+
+-- guard: "any", or the version that must be there, or ADDS. body "" deletes. emits: a packed bundle of events, "" for
+-- none. Answers whether the guard held, and the version; of an add also the sum, or why it is refused.
+putDoc = function(c, field, guard, due, expiresIn, body, emits)
   local old = docOf(c, field)
-  local current = old and not isExpired(c, old) and old.version or 0
+  local isThere = old and not isExpired(c, old)
+  if guard == ADDS then
+    local sum, more, number = addTo(isThere and old.body or "0", body)
+    if not sum then return false, number, more end
+    local _, version = putDoc(c, field, "any", "", expiresIn, num(sum), "")
+    if more then putDoc(c, more, "any", "+0", "", EMPTY, "") end
+    return true, version, sum
+  end
+  local current = isThere and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
   if emits ~= "" then emitPacked(c, emits) end
   if body == "" then
@@ -83,8 +98,15 @@ local function putDocs(c)
   widen(c)
   local out = {}
   while c.i <= c.last do
-    local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
-    add2(out, isPut and 1 or 0, version)
+    local isAdd = c.args[c.i + 1] == ADDS
+    local isPut, version, more = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
+    if isPut or not isAdd then
+      add2(out, isPut and 1 or 0, version)
+      out[#out + 1] = more
+    else
+      add2(out, more == "uncountable" and 2 or 0, 0)
+      out[#out + 1] = version
+    end
   end
   writeRecords(c)
   return out
@@ -93,8 +115,7 @@ end
 serve("put_docs", WRITES, function(c)
   c.last = #c.args
   local out = putDocs(c)
-  emitCall(c)
-  return out
+  return { emitCall(c), out }
 end)
 
 local function addRead(c, fields, out, most)
@@ -138,18 +159,17 @@ local function readyRoutes(c)
   return out
 end
 
-local function answerHeartbeat(c, puts)
+local function answerHeartbeat(c, puts, hints)
   c.last = #c.args
   local found = readDocs(c)
-  return { num(c.at), nextClock(c), puts, found, readyRoutes(c) }
+  return { num(c.at), nextClock(c), puts, found, readyRoutes(c), hints }
 end
 
 serve("heartbeat", WRITES, function(c)
   local count = nextNumber(c)
   c.last = c.i + count - 1
   local puts = putDocs(c)
-  emitCall(c)
-  return answerHeartbeat(c, puts)
+  return answerHeartbeat(c, puts, emitCall(c))
 end)
 
 serve("look", READS, function(c)

@@ -1,21 +1,21 @@
 /** Documents (documents.lua.ts): versioned texts under a guard, for settings, the leader lease and the caller's KV. */
 import { untilMs } from "../../../store/due-job.ts";
 import { cursorOf, placeOfCursor } from "../../../store/due-docs.ts";
-import type {
-  PutDocAnswer,
-  ReadDocsAnswer,
-  ReadDocsRequest,
-  WriteAnswer,
-} from "../../../store/operations.ts";
+import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../../store/operations.ts";
 import type { Doc, DocPut } from "../../../store/records.ts";
 import { readArgument } from "../packing/argument-text.ts";
 import type { Operation } from "../connection/call.ts";
+import { readHints } from "../feed/hint-text.ts";
 import { readRoute } from "../packing/route-text.ts";
 import { docField, pushDoc } from "../jobs/submit-text.ts";
 import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "../packing/value-text.ts";
 
-export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) =>
-  puts.length === 0 ? [] : putAnswers((await connection.write("mr1_put_docs", putArgs(puts))) as number[]);
+export const putDocs: Operation<"putDocs"> = async (calls, puts) => {
+  if (puts.length === 0) return [];
+  const [hints, flat] = (await calls.connection.write("mr1_put_docs", putArgs(puts))) as [unknown, number[]];
+  calls.hint(readHints(hints));
+  return putAnswers(puts, flat);
+};
 
 export const readDocs: Operation<"readDocs"> = async ({ connection }, request) => {
   if ("ids" in request && request.ids.length === 0) return { docs: [], cursor: null };
@@ -23,15 +23,18 @@ export const readDocs: Operation<"readDocs"> = async ({ connection }, request) =
   return readAnswer(request, answer as ReadReply);
 };
 
-export const heartbeat: Operation<"heartbeat"> = async ({ connection }, { puts, read }) => {
+export const heartbeat: Operation<"heartbeat"> = async (calls, { puts, read }) => {
   const put = putArgs(puts);
   const args = [String(put.length), ...put, ...readArgs(read)];
-  type Reply = [at: string, clock: string, put: number[], read: ReadReply, ready: string[]];
+  type Reply = [at: string, clock: string, put: number[], read: ReadReply, ready: string[], hints?: unknown];
   const reply =
-    puts.length === 0 ? connection.read("mr1_look", args) : connection.write("mr1_heartbeat", args);
-  const [at, clock, answers, found, ready] = (await reply) as Reply;
+    puts.length === 0
+      ? calls.connection.read("mr1_look", args)
+      : calls.connection.write("mr1_heartbeat", args);
+  const [at, clock, answers, found, ready, hints] = (await reply) as Reply;
+  if (hints !== undefined) calls.hint(readHints(hints));
   return {
-    puts: putAnswers(answers),
+    puts: putAnswers(puts, answers),
     read: readAnswer(read, found),
     ready: ready.map(readRoute).sort((one, other) => one - other),
     nextDueInMs: untilMs(readNumber(clock), Number(at)),
@@ -45,11 +48,17 @@ function putArgs(puts: readonly DocPut[]): string[] {
   return args;
 }
 
-function putAnswers(flat: readonly number[]): PutDocAnswer[] {
-  return rowsOf<[number, number]>(flat, 2).map(([isPut, version]): WriteAnswer => ({
-    kind: isPut === 1 ? "ok" : "changed",
-    version,
-  }));
+function putAnswers(puts: readonly DocPut[], flat: readonly number[]): PutDocAnswer[] {
+  let at = 0;
+  const next = (): number => flat[at++] as number;
+  return puts.map(({ add }): PutDocAnswer => {
+    const code = next();
+    const version = next();
+    if (add === undefined) return code === 1 ? { kind: "ok", version } : { kind: "changed", version };
+    const number = next();
+    if (code === 2) return { kind: "uncountable" };
+    return code === 1 ? { kind: "ok", version, number } : { kind: "above", number };
+  });
 }
 
 function readArgs(request: ReadDocsRequest): string[] {

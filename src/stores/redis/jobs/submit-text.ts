@@ -3,17 +3,16 @@
  * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
 import type { Due } from "../../../model/job/change.ts";
-import { MillraceError } from "../../../model/error.ts";
 import { laneOrderOf } from "../../../model/routing/lane.ts";
 import { routeOf } from "../../../model/routing/route.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import type { SubmitUnit } from "../../../store/operations.ts";
 import { bundleOfPut, packEvents } from "../../../store/packing/packed-events.ts";
 import { isOfFlow, mayBeRefusedLate } from "../../../store/path-predicates.ts";
-import type { DocPut, NewJob, PutEvent } from "../../../store/records.ts";
+import type { Add, DocPut, NewJob, PutEvent } from "../../../store/records.ts";
 import { tagsOf } from "../../../store/rules/place.ts";
 import { holdCode } from "../../../store/rules/unique-holds.ts";
-import { argumentText, valueText } from "../packing/argument-text.ts";
+import { adds, argumentText, valueText } from "../packing/argument-text.ts";
 import { dueText } from "../packing/next-text.ts";
 import { ownFields, tailFields } from "../packing/packed-fields.ts";
 import { contentText, routeText } from "../packing/route-text.ts";
@@ -139,12 +138,20 @@ export function docField(kind: string, id: string): string {
 }
 
 export function pushDoc(args: string[], put: DocPut): void {
-  if (put.add !== undefined) throw new MillraceError("not-yet-supported", "Redis has no counters yet.");
+  args.push(docField(put.kind, put.id));
+  if (put.add !== undefined) {
+    args.push(adds, "", valueText(put.expiresInMs), addText(put.add), "");
+    return;
+  }
   const { guard, due, expiresInMs } = put;
-  const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
-  args.push(docField(put.kind, put.id), version);
+  args.push(guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version));
   args.push(due ? dueText(due) : "", valueText(expiresInMs), packNullable(put.body));
   args.push(eventText(put.emits));
+}
+
+function addText({ by, ceiling, marks = [], leaves }: Add): string {
+  const left = leaves === undefined ? "" : docField(leaves.kind, leaves.id);
+  return argumentText("add", { by, ceiling, marks: marks.join(","), leaves: left });
 }
 
 /** What a put emits, packed; "" for nothing. */

@@ -326,9 +326,8 @@ local function submitUnit(c, isRepeat, unit, isIntake)
   if closed then return refuse("flow-closed", closed) end
   for _ = 1, hasHappened and 0 or unit.docs do
     local field = nextArg(c)
-    if not putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)) then
-      return refuse("doc-changed", idInField(field))
-    end
+    local isPut, _, why = putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
+    if not isPut then return refuse(why or "doc-changed", idInField(field)) end
   end
   c.i = unit.stop
   return nil, concat(answer, US)

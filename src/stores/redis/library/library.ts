@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { enterLua } from "../connection/enter.lua.ts";
+import { addLua } from "../documents/add.lua.ts";
 import { documentsLua } from "../documents/documents.lua.ts";
 import { journalLua } from "../durable/journal.lua.ts";
 import { readJournalLua } from "../durable/read-journal.lua.ts";
@@ -65,7 +66,7 @@ export const layoutVersion = 1;
 
 export const libraryModules: readonly LuaModule[] = inOrder([
   ...[enterLua],
-  ...[documentsLua],
+  ...[addLua, documentsLua],
   ...[journalLua, readJournalLua, recordEntriesLua],
   ...[emitLua],
   ...[arriveLua, flowPackingLua, freeManyLua, passOnLua, targetsLua],

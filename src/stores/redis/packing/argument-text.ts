@@ -6,6 +6,8 @@ import { fieldEnd } from "../../../store/packing/packed-text.ts";
 
 /** A next that leaves a field as it is; no packed text holds this character. */
 export const unchanged = "\x02";
+/** In the place of a put's guard: it adds to a counter. */
+export const adds = "+";
 export const editFields = ["input", "policy", "meta"] as const;
 
 /** What bounds each key of a gate; perKey: 1 where that is given. */
@@ -63,6 +65,8 @@ export const argumentFields = {
   entry: [...entryFields],
   /** The same by another than the run's worker. */
   append: ["countMax", "sizeMax", ...entryFields],
+  /** To a counter. leaves: kind and id of a document, which has a field of its own, so it is the last. */
+  add: ["by", "ceiling", "marks", "leaves"],
   /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],
