@@ -98,8 +98,8 @@ export interface MillraceOptions extends StoreOptions {
    */
   feedRetention?: Duration;
   /**
-   * How long a ready job may wait if workers serve its queue but none has a handler for its name; 7 days by default,
-   * false for ever.
+   * How long a ready job may wait if workers serve its queue but none has a handler for its name:
+   * MILLRACE_NO_HANDLER_GRACE by default, else 7 days; false for ever.
    */
   noHandlerGrace?: Duration | false;
   /** How much waiting time one level of priority is worth; 30 s by default, false for strict priority. */
@@ -115,7 +115,10 @@ export interface MillraceOptions extends StoreOptions {
   compression?: CompressionOptions;
   /** The largest encoded input or result; 1 MiB by default. */
   payloadBytesMax?: number;
-  /** Background duties of this process: all by default, none with false, or tuned one by one. */
+  /**
+   * Background duties of this process: all by default, none with false, or tuned one by one. What is not said here is
+   * as the variable MILLRACE_DUTIES says: `webhooks=off, retention.sleep=5m, retention.batch=200`.
+   */
   duties?: DutyOptions;
   /** How long a call is repeated while the store is away; 10 s by default. */
   giveUp?: Duration;
@@ -220,7 +223,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
           ? {}
           : { feedMs: durationMs(options.feedRetention, "open: feedRetention") }),
       },
-      noHandlerGraceMs: readGrace(options.noHandlerGrace),
+      noHandlerGraceMs: readGrace(options.noHandlerGrace, platform),
       strideMs:
         options.ageing === false
           ? strictStrideMs
@@ -236,7 +239,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       hasMetrics: checkBoolean(options.metrics ?? true, "open: metrics"),
       allowPrivate: readAllowed(options.webhooks),
     },
-    duties: readDutyOptions(options.duties),
+    duties: readDutyOptions(options.duties, platform.readEnv("MILLRACE_DUTIES")),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
     store: {
       namespace: options.namespace,
@@ -298,8 +301,15 @@ function checkFunctions(options: MillraceOptions): void {
     throw wrong("log must be false or have the functions debug, info, warn and error.");
 }
 
-function readGrace(value: Duration | false | undefined): number | null {
-  return value === false ? null : durationMs(value ?? 7 * dayMs, "open: noHandlerGrace");
+function readGrace(option: Duration | false | undefined, platform: Platform): number | null {
+  const variable = platform.readEnv("MILLRACE_NO_HANDLER_GRACE");
+  const isFromVariable = option === undefined && variable !== undefined;
+  const value = isFromVariable ? (variable === "off" ? false : (variable as Duration)) : option;
+  if (value === false) return null;
+  return durationMs(
+    value ?? 7 * dayMs,
+    isFromVariable ? "MILLRACE_NO_HANDLER_GRACE" : "open: noHandlerGrace",
+  );
 }
 
 function oneOf(value: unknown, name: string, allowed: readonly string[]): void {

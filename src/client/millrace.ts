@@ -1,6 +1,7 @@
 /** Millrace as an application sees it: enqueue, work, read and operate, over one store. */
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
+import { shownTuning } from "../engine/duties/duty-tuning.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { DurablePart, SentOf } from "../engine/durable/durable-definition.ts";
 import { anySubmission, checkDefinition } from "../engine/submit/job-definition.ts";
@@ -110,6 +111,7 @@ export class Millrace implements Enqueuer {
   readonly #events: Events;
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
+  readonly #duties: DutyTuning;
   readonly #supervisor: Supervisor;
   readonly #permits: Permits;
   readonly #signals: Signals;
@@ -121,6 +123,7 @@ export class Millrace implements Enqueuer {
   /** Use `Millrace.open` or `openMillrace` instead. */
   constructor(services: Services, duties: DutyTuning) {
     this.#services = services;
+    this.#duties = duties;
     this.#results = new Results(services);
     this.#events = new Events(services);
     const heldLeases = new HeldLeases();
@@ -367,6 +370,7 @@ export class Millrace implements Enqueuer {
     this.#checkNoView("startDuties");
     if (this.#dutiesRunning) return;
     this.#dutiesRunning = true;
+    this.#services.log.info("the duties start", shownTuning(this.#duties));
     this.#supervisor.start();
   }
 

@@ -50,9 +50,12 @@ export interface WorkerOptions {
    * automatically.
    */
   lease?: Duration;
-  /** How long running handlers may finish after stop() before they are aborted; 30 s by default. */
+  /**
+   * How long running handlers may finish after stop() before they are aborted; MILLRACE_SHUTDOWN_GRACE by default, else
+   * 30 s.
+   */
   shutdownGrace?: Duration;
-  /** How long an aborted handler may take to end; 10 s by default. */
+  /** How long an aborted handler may take to end; MILLRACE_ABORT_GRACE by default, else 10 s. */
   abortGrace?: Duration;
   middleware?: readonly HandlerMiddleware[];
   /**
@@ -138,13 +141,29 @@ export function readWorkerOptions(
         ? []
         : readCapabilities(options.capabilities, "work: capabilities", capabilitiesMax),
     leaseMs: readLease(options.lease, "work: lease"),
-    shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
-    abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
+    shutdownGraceMs: readGrace(needs, options.shutdownGrace, "shutdownGrace", 30_000),
+    abortGraceMs: readGrace(needs, options.abortGrace, "abortGrace", 10_000),
     middleware: options.middleware ?? [],
     observers: needs.attemptObservers,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
     isAnnounced: true,
   };
+}
+
+const graceVariables = {
+  shutdownGrace: "MILLRACE_SHUTDOWN_GRACE",
+  abortGrace: "MILLRACE_ABORT_GRACE",
+} as const;
+
+function readGrace(
+  { platform }: Needs<"platform">,
+  option: Duration | undefined,
+  name: keyof typeof graceVariables,
+  defaultMs: number,
+): number {
+  const variable = graceVariables[name];
+  const said = option === undefined ? platform.readEnv(variable) : undefined;
+  return durationMs(option ?? said ?? defaultMs, said === undefined ? `work: ${name}` : variable);
 }
 
 export function readLease(lease: unknown, what: string): number {

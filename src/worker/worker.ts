@@ -13,7 +13,7 @@ import type { AcquirePermit } from "./durable/step-calls.ts";
 import type { Needs } from "../engine/services.ts";
 import type { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
-import { durationMs } from "../model/duration.ts";
+import { durationMs, durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import type { MillraceError } from "../model/error.ts";
 import { checkOptions } from "../model/option.ts";
@@ -192,8 +192,17 @@ export class JobWorker implements Worker {
       this.#leaveFleet = this.#needs.heartbeat.join(this.#member);
     }
     this.#slots.queuesChanged();
+    if (this.#settings.isAnnounced) this.#logStart();
     this.#leave.push(store.watch((hint) => this.#hinted(hint)));
     this.#triggers.start(this.#claimer);
+  }
+
+  #logStart(): void {
+    const { leaseMs, shutdownGraceMs, abortGraceMs } = this.#settings;
+    this.#needs.log.info("a worker starts", {
+      ...{ worker: this.id, queues: this.queues, lease: durationText(leaseMs) },
+      ...{ shutdownGrace: durationText(shutdownGraceMs), abortGrace: durationText(abortGraceMs) },
+    });
   }
 
   /** Requests a claim for all pools now, even if the last claim brought less than it asked for. */

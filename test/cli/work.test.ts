@@ -159,6 +159,23 @@ describe("work shows", () => {
     );
   });
 
+  test("which duties the environment has tuned", async () => {
+    const env = { MILLRACE_DUTIES: "retention.batch=200,metrics=off", MILLRACE_SHUTDOWN_GRACE: "50ms" };
+    const worker = startMillrace(["work", aJobsFile(file), "--store", aStoreUrl()], { env });
+    await worker.hears(/Ctrl-C stops it/);
+    worker.child.kill("SIGTERM");
+    const { out } = await worker.ended;
+    expect(out).toMatch(
+      /^millrace: duty retention: 200 per pass, asleep up to 1m\nmillrace: duty metrics: off\nmillrace: worker /,
+    );
+    const wrong = await millrace(["work", aJobsFile(file), "--store", aStoreUrl()], {
+      env: { MILLRACE_SHUTDOWN_GRACE: "soon" },
+    });
+    expect(wrong.err).toMatch(
+      /^millrace: invalid-duration: MILLRACE_SHUTDOWN_GRACE: "soon" is not a duration/,
+    );
+  });
+
   test("with --quiet only what goes wrong", async () => {
     const { out, err } = await runAll("--quiet");
     expect(out).toMatch(/^millrace: worker .*\nmillrace: worker stopped, every handler ended\n$/);

@@ -1,6 +1,7 @@
 /**
- * What a worker of the command line shows: one line per attempt that ended, and what handlers log. A failed attempt has
- * its line from the engine's own warning, with the error, so it gets no second one here.
+ * What a worker of the command line shows: which duties are not as they come, one line per attempt that ended, and what
+ * handlers log. A failed attempt has its line from the engine's own warning, with the error, so it gets no second one
+ * here.
  */
 import { durationText } from "../../model/duration.ts";
 import { consoleLogger } from "../../platform/console-logger.ts";
@@ -20,6 +21,11 @@ export function workLines(write: (text: string) => void, now: () => number): Wor
   return {
     log: {
       ...consoleLogger,
+      // The engine logs the tuning of its duties at their start.
+      info(_message, { changed, ...tuning } = {}) {
+        for (const name of Array.isArray(changed) ? (changed as string[]) : [])
+          write(`millrace: duty ${name}: ${String(tuning[name])}\n`);
+      },
       // The engine logs every line of a handler, with the job's id and the line's level.
       debug(message, fields = {}) {
         if (typeof fields["jobId"] === "string") line(logText(message, fields["jobId"], fields));

@@ -1,8 +1,11 @@
-/** Settings of the duties: whether each is on, its batch size, and its longest sleep. */
-import { durationMs } from "../../model/duration.ts";
+/**
+ * Settings of the duties: whether each is on, its batch size, and its longest sleep. The options of the process come
+ * first, then the variable MILLRACE_DUTIES, then the defaults.
+ */
+import { durationMs, durationText } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
-import { checkOptions, checkWhole } from "../../model/option.ts";
+import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 
 interface OneDutyOptions {
   batch?: number;
@@ -57,31 +60,55 @@ export const oncePerStore = dutyNames.filter((name) => defaults[name].isOncePerS
 
 export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 
-export function readDutyOptions(options: DutyOptions | undefined): DutyTuning {
-  if (options === undefined || options === true) return defaults;
+/** @param variable what the environment says, such as `webhooks=off, retention.sleep=5m, retention.batch=200`. */
+export function readDutyOptions(options: DutyOptions | undefined, variable?: string): DutyTuning {
+  const said = variable === undefined ? defaults : readVariable(variable);
+  if (options === undefined || options === true) return said;
+  if (options === false) return allOff as DutyTuning;
+  const tuned: Record<string, Tuning> = { ...said };
+  for (const [name, value] of Object.entries(checkOptions(options, "duties", dutyNames)))
+    tuned[name] = readOne(said[name as DutyName], value, `duties.${name}`);
+  return tuned as DutyTuning;
+}
+
+const allOff: Record<string, Tuning> = {};
+for (const name of dutyNames) allOff[name] = { ...defaults[name], isOn: false };
+
+function readVariable(variable: string): DutyTuning {
+  if (variable === "off") return allOff as DutyTuning;
   const tuned: Record<string, Tuning> = { ...defaults };
-  if (options === false) {
-    for (const name of dutyNames) tuned[name] = { ...defaults[name], isOn: false };
-    return tuned as DutyTuning;
-  }
-  for (const [name, value] of Object.entries(checkOptions(options, "duties", dutyNames))) {
-    tuned[name] = readOne(name as DutyName, value);
+  for (const part of variable.split(",").map((each) => each.trim())) {
+    if (part === "") continue;
+    const [, name = "", key, value = ""] = /^([a-z-]+)(?:\.([a-z]+))?=(.+)$/.exec(part) ?? [];
+    checkOptions({ [name === "" ? part : name]: value }, "MILLRACE_DUTIES", dutyNames);
+    const what = `MILLRACE_DUTIES: ${name}`;
+    if (key === undefined && value !== "on" && value !== "off")
+      throw invalidOption(
+        `${what} must be on or off, or name what it sets: ${name}.batch=100, ${name}.sleep=5m.`,
+      );
+    const given = key === undefined ? value === "on" : { [key]: key === "batch" ? Number(value) : value };
+    tuned[name] = readOne(tuned[name] as Tuning, given, what);
   }
   return tuned as DutyTuning;
 }
 
-function readOne(name: DutyName, value: unknown): Tuning {
-  if (value === undefined || value === true) return defaults[name];
-  if (value === false) return { ...defaults[name], isOn: false };
-  const { batch, sleep } = checkOptions(value, `duties.${name}`, ["batch", "sleep"]);
-  const sleepMaxMs =
-    sleep === undefined ? defaults[name].sleepMaxMs : durationMs(sleep, `duties.${name}.sleep`);
-  if (sleepMaxMs < 10)
-    throw new MillraceError("invalid-duration", `duties.${name}.sleep must be at least 10 ms.`);
-  return {
-    isOn: true,
-    batchMax:
-      batch === undefined ? defaults[name].batchMax : checkWhole(batch, `duties.${name}.batch`, 1, 1000),
-    sleepMaxMs,
-  };
+/** What the log says at the start: each duty, and which are not as they come. */
+export function shownTuning(tuning: DutyTuning): Readonly<Record<string, unknown>> {
+  const shown = dutyNames.map((name) => {
+    const { isOn, batchMax, sleepMaxMs } = tuning[name];
+    return [name, isOn ? `${batchMax} per pass, asleep up to ${durationText(sleepMaxMs)}` : "off"] as const;
+  });
+  const isChanged = (name: DutyName): boolean =>
+    (["isOn", "batchMax", "sleepMaxMs"] as const).some((key) => tuning[name][key] !== defaults[name][key]);
+  return { changed: dutyNames.filter(isChanged), ...Object.fromEntries(shown) };
+}
+
+function readOne(before: Tuning, value: unknown, what: string): Tuning {
+  if (value === undefined) return before;
+  if (typeof value === "boolean") return { ...before, isOn: value };
+  const { batch, sleep } = checkOptions(value, what, ["batch", "sleep"]);
+  const sleepMaxMs = sleep === undefined ? before.sleepMaxMs : durationMs(sleep, `${what}.sleep`);
+  if (sleepMaxMs < 10) throw new MillraceError("invalid-duration", `${what}.sleep must be at least 10 ms.`);
+  const batchMax = batch === undefined ? before.batchMax : checkWhole(batch, `${what}.batch`, 1, 1000);
+  return { ...before, isOn: true, batchMax, sleepMaxMs };
 }
