@@ -3,6 +3,7 @@
  */
 import type { Command } from "./command.ts";
 import { approvals } from "./durable/approvals.ts";
+import { bench } from "./store/bench.ts";
 import { cancel } from "./jobs/cancel.ts";
 import { check } from "./durable/check.ts";
 import { counts } from "./jobs/counts.ts";
@@ -70,6 +71,7 @@ export const allCommands: readonly Command[] = [
   webhooks,
   duties,
   doctor,
+  bench,
   restore,
   migrate,
   version,

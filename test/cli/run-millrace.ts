@@ -59,6 +59,7 @@ export const lookingCommands = [
   ["duties"],
   ["duties", "run", "reclaim"],
   ["doctor"],
+  ["bench"],
 ];
 
 export const root = join(import.meta.dirname, "..", "..");

@@ -175,6 +175,7 @@ describe("help and version", () => {
       "webhooks",
       "duties",
       "doctor",
+      "bench",
       "restore",
       "migrate",
       "version",
