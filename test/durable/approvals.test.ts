@@ -4,10 +4,11 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
 import { signToken } from "../../src/engine/durable/approval-token.ts";
 import { handler, job, Millrace } from "../../src/index.ts";
+import { until } from "../support/until.ts";
 import { testMillrace } from "../../src/testing/index.ts";
 
 const expense = job("expense", {
-  input: z.object({ of: z.number() }),
+  input: z.object({ of: z.number(), rounds: z.number().optional() }),
   signals: { manager: z.object({ ok: z.boolean() }), other: z.object({}) },
   durable: { version: 1 },
 });
@@ -24,6 +25,8 @@ beforeEach(async () => {
     handler(expense, async ({ input, step }) => {
       const decision = await step.approval("manager", { of: input.of, timeout: "7d" });
       decided.push(decision.answers.map(({ source }) => source));
+      if (input.rounds !== undefined && input.rounds > 1)
+        return step.continueWith({ of: input.of, rounds: input.rounds - 1 });
       return decision.approved;
     }),
   ]);
@@ -46,6 +49,22 @@ test("two sources approve, each by its own token, and a token answers once", asy
   expect(await mill.approvals.answer(bob, { ok: true })).toEqual({ kind: "accepted" });
   expect(await run.result()).toBe(true);
   expect(decided).toEqual([["ann", "bob"]]);
+});
+
+test("a source answers once in each round of the run", async () => {
+  const run = await mill.enqueue(expense, { of: 1, rounds: 2 });
+  const first = await tokenFor(run.id, "ann");
+  expect(await mill.approvals.answer(first, { ok: true })).toEqual({ kind: "accepted" });
+  await until("the next round waits", async () => {
+    const view = await mill.runs.get(run.id);
+    return view?.round === 1 && view.steps.some(({ state }) => state === "waiting");
+  });
+  expect((await mill.approvals.answer(first, { ok: true })).kind).toBe("closed");
+  expect(await mill.approvals.answer(await tokenFor(run.id, "ann"), { ok: true })).toEqual({
+    kind: "accepted",
+  });
+  expect(await run.result()).toBe(true);
+  expect(decided).toEqual([["ann"], ["ann"]]);
 });
 
 test("two answers of one source at once count once", async () => {

@@ -39,6 +39,10 @@ beforeEach(async () => {
         case "late":
           // The child is due in an hour: until then the run waits.
           return step.invoke(double, 1, { delay: "1h" });
+        case "again":
+          return step.continueWith({ what: String(await step.invoke(double, 1)) });
+        case "2":
+          return step.invoke(double, 2);
         default:
           return step.enqueue(double, 5);
       }
@@ -54,6 +58,10 @@ const start = (what: string): Promise<JobHandle<unknown>> => mill.enqueue(parent
 test("the result of an invoked job comes back, and so does its error", async () => {
   expect(await (await start("one")).result()).toBe(42);
   expect(await (await start("fails")).result()).toMatch(/^StepFailed: .*-1 is below zero/);
+});
+
+test("the next round of a run gets the result of the same call as well", async () => {
+  expect(await (await start("again")).result()).toBe(4);
 });
 
 test("children run side by side, each once, and a flow returns the results of its last nodes", async () => {

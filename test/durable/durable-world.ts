@@ -230,7 +230,7 @@ export class DurableWorld {
       random: () => this.#random.next(),
     };
     const settings: RunSettings = {
-      ...{ platform, codec: plainCodec, idleMs: 0, lingerMs: 5, unaskedMs: 30_000 },
+      ...{ platform, codec: plainCodec, round: 0, idleMs: 0, lingerMs: 5, unaskedMs: 30_000 },
       version: { version: 1, isNew: !page.entries.some(({ body }) => body.kind === "version") },
       judge: () => "retry",
       undoDelayMs: () => null,

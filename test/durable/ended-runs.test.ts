@@ -62,6 +62,21 @@ describe("steps are undone, the last one first, before a run ends", () => {
     expect(log).toEqual(undone);
   });
 
+  test("that is cancelled in the next round, too", async () => {
+    const log: string[] = [];
+    await travel({ log });
+    const { id } = await v.run(v.mill.enqueue(trip, { id: "x" }));
+    for (const reason of ["changed my mind", "changed it again"]) {
+      await v.advance(1000);
+      expect((await view(id)).state).toBe("suspended");
+      expect(await v.run(v.mill.jobs.cancel(id, reason))).toBe("signalled");
+      await v.advance(2000);
+      expect(await view(id)).toMatchObject({ state: "cancelled", reason });
+      expect(log.splice(0)).toEqual(undone);
+      await v.run(v.mill.jobs.retry(id, { fromStart: true }));
+    }
+  });
+
   test("that is cancelled by a filter, or revoked after its cancel, while a step runs", async () => {
     const log: string[] = [];
     const { promise } = deferred();

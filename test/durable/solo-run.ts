@@ -53,7 +53,7 @@ export class SoloRun {
       };
       const page = run.read(0);
       const settings: RunSettings = {
-        ...{ platform: nodePlatform, codec: plainCodec, idleMs: 0, lingerMs: -1 },
+        ...{ platform: nodePlatform, codec: plainCodec, round: 0, idleMs: 0, lingerMs: -1 },
         unaskedMs: options.unaskedMs ?? 30_000,
         ...(options.isDry === undefined ? {} : { isDry: true }),
         version: { version: 1, isNew: page.entries.every(({ body }) => body.kind !== "version") },

@@ -205,7 +205,7 @@ export class WorkerWorld {
     const codec = createRunCodec({ coder: createPayloadCoder() }, signals);
     const result = new Promise<unknown>((resolve) => {
       const settings = {
-        ...{ platform, codec, idleMs: 0, lingerMs: 20, unaskedMs: 30_000 },
+        ...{ platform, codec, round: 0, idleMs: 0, lingerMs: 20, unaskedMs: 30_000 },
         version: { version: 1, isNew: entries.length === 0 },
         judge: () => "retry" as const,
         undoDelayMs: () => null,

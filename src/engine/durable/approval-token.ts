@@ -9,6 +9,7 @@
  * the journal: its answer is appended under `answerKeyOf`, which is accepted once.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { roundMark } from "../../model/durable/journal-entry.ts";
 
 export interface TokenClaims {
   readonly run: string;
@@ -67,8 +68,8 @@ export function checkToken(
 }
 
 /** The key of the journal under which the answer of this source to this wait is accepted once. */
-export function answerKeyOf({ wait, source }: Pick<TokenClaims, "wait" | "source">): string {
-  return `answer:${wait}:${source}`;
+export function answerKeyOf({ round, wait, source }: Pick<TokenClaims, "round" | "wait" | "source">): string {
+  return `answer:${roundMark(round)}${wait}:${source}`;
 }
 
 const keysMax = 8;

@@ -11,8 +11,7 @@
  * are found by a tag, also after the run was deleted.
  */
 import { digestText } from "../../codec/digest.ts";
-import { ownKey } from "../../model/durable/journal-entry.ts";
-import type { EntryBody } from "../../model/durable/journal-entry.ts";
+import { keyInRound } from "../../model/durable/journal-entry.ts";
 import { writeEntry } from "../../model/durable/entry-text.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { Invoker } from "../../model/flow/flow-meta.ts";
@@ -114,8 +113,8 @@ export async function deliverEnd(
   const job = isJob === true ? await needs.reads.add(idOfPath(flow.id, onlyNode)) : null;
   const state = job !== null && isTerminal(job.state) ? job.state : to;
   const value = state === "completed" ? await resultOf(needs, flow, job) : errorOf(job ?? flow, state);
-  const body: EntryBody = { kind: "child", call, state, value };
-  const entry = writeEntry({ key: ownKey(body), body });
+  const body = { kind: "child", call, state, value } as const;
+  const entry = writeEntry({ key: keyInRound(body, round), body });
   await needs.changes.add(appendChange(run, { entry }, round));
 }
 

@@ -26,7 +26,10 @@ describe("the end of a run", () => {
     const durable = hasJournal | hasUndo | (3 * roundStep);
     const { next, append, marks } = endRun({ policy, durable }, afterExpiry(policy, "deadline"), 0);
     expect(next).toMatchObject({ to: "scheduled", event: "resumed", due: { inMs: 0 }, attempt: 0 });
-    expect(append).toEqual({ key: "ending", body: { kind: "ending", state: "expired", reason: "deadline" } });
+    expect(append).toEqual({
+      key: "ending#3:",
+      body: { kind: "ending", state: "expired", reason: "deadline" },
+    });
     expect(marks).toEqual({ mask: hasUndo | isEnding, is: hasUndo });
   });
 

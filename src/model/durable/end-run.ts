@@ -15,9 +15,9 @@ import type { ChangeNext, Finish, Schedule, SettleNext } from "../job/change.ts"
 import type { DecidedPolicy } from "../job/job-policy.ts";
 import { isTerminal } from "../job/job-state.ts";
 import type { JobState } from "../job/job-state.ts";
-import { durableMarks, hasMark } from "./durable-marks.ts";
-import { ownKey } from "./journal-entry.ts";
-import type { EntryBody, NewEntry } from "./journal-entry.ts";
+import { durableMarks, hasMark, roundOf } from "./durable-marks.ts";
+import { keyInRound } from "./journal-entry.ts";
+import type { NewEntry } from "./journal-entry.ts";
 import { decideEnd } from "./undo-plan.ts";
 import type { Ending } from "./undo-plan.ts";
 
@@ -61,8 +61,12 @@ export function endRun<Next extends ChangeNext | SettleNext>(
     case "undo":
       return { next: finishAs(policy, "failed", "undo-failed"), marks };
     case "append-ending": {
-      const body: EntryBody = { kind: "ending", state: to as Ending["state"], reason: reason ?? to };
-      return { next: placeForUndos(policy, strideMs), marks, append: { key: ownKey(body), body } };
+      const body = { kind: "ending", state: to as Ending["state"], reason: reason ?? to } as const;
+      return {
+        next: placeForUndos(policy, strideMs),
+        marks,
+        append: { key: keyInRound(body, roundOf(durable)), body },
+      };
     }
   }
 }

@@ -209,10 +209,25 @@ function keyOfLife(body: EntryBody): string {
     case "raced":
       return `end:${body.call}`;
     case "child":
-      return `child:${body.call}`;
     case "ending":
-      return "ending";
+      throw new TypeError("the key of such an entry has its round");
     case "signal":
       throw new TypeError("the key of a signal is given by its sender");
   }
+}
+
+/**
+ * The key of an entry that others append and that belongs to one round. A new round still refuses the keys that others
+ * have appended before, so that a signal counts once; the same call of a later round must not be refused with them.
+ */
+export function keyInRound(
+  body: Extract<EntryBody, { readonly kind: "child" | "ending" }>,
+  round: number,
+): string {
+  return body.kind === "ending" ? `ending${roundMark(round)}` : `child:${roundMark(round)}${body.call}`;
+}
+
+/** No name of a call has this in it, so no key of one round is a key of another. */
+export function roundMark(round: number): string {
+  return round === 0 ? "" : `#${round}:`;
 }

@@ -51,7 +51,7 @@ export async function checkRun(
   const codec = createRunCodec(needs, signals);
   const end = await new Promise<RunEnd>((resolve) => {
     const settings = {
-      ...{ platform, codec, idleMs: 0, lingerMs: 0, unaskedMs, isDry: true as const },
+      ...{ platform, codec, round, idleMs: 0, lingerMs: 0, unaskedMs, isDry: true as const },
       version: { version: choice.version, isNew: false },
       judge: () => "retry" as const,
       undoDelayMs: () => null,

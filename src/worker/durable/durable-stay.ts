@@ -179,7 +179,15 @@ export class DurableStay implements Stay {
       this.#journal,
       new JournalCursor<LiveCall>(job.createdAt),
       {
-        ...{ platform, codec, version, lingerMs, unaskedMs, idleMs: durable.idleMs },
+        ...{
+          platform,
+          codec,
+          version,
+          round: roundOf(job.durable),
+          lingerMs,
+          unaskedMs,
+          idleMs: durable.idleMs,
+        },
         ...(observer === undefined ? {} : { observer }),
         judge: (error) => this.#judge(error),
         undoDelayMs: (undoAttempt, error) =>

@@ -17,7 +17,7 @@
  * One append or suspend is in flight at a time.
  */
 import type { JournalCursor } from "../../model/durable/journal-cursor.ts";
-import { ownKey } from "../../model/durable/journal-entry.ts";
+import { keyInRound, ownKey } from "../../model/durable/journal-entry.ts";
 import type { EntryBody, JournalEntry } from "../../model/durable/journal-entry.ts";
 import { planRest } from "../../model/durable/rest-plan.ts";
 import type { RestPlan } from "../../model/durable/rest-plan.ts";
@@ -650,7 +650,8 @@ export class RunExecution {
     this.calls.pending = this.calls.pending.filter(({ body }) => body.kind === "result");
     const journal = { hasUndo: this.hasUndo, ending: endingOf(this.cursor.entries) };
     if (decideEnd(ending, journal) === "append-ending") {
-      this.calls.pending.push({ key: "ending", body: { kind: "ending", ...ending } });
+      const body = { kind: "ending", ...ending } as const;
+      this.calls.pending.push({ key: keyInRound(body, this.settings.round), body });
       if (!(await this.calls.append())) return;
     }
     const first = endingOf(this.cursor.entries) ?? ending;

@@ -44,6 +44,8 @@ export interface RunCodec {
 export interface RunSettings {
   readonly platform: Pick<Platform, "defer" | "setTimer" | "monotonicUs">;
   readonly codec: RunCodec;
+  /** Of the run: keys of entries that others append, too, belong to one. */
+  readonly round: number;
   readonly version: { readonly version: number; readonly isNew: boolean };
   /** A run whose handler awaits plain I/O between its steps is not suspended before it has been quiet for so long. */
   readonly idleMs: number;

@@ -1,5 +1,6 @@
 /** The life of each job by its events: invariants 15, 18 to 21, 23 to 25, 27 and, for a single job, 45. */
 import { readAttemptLog } from "../../../src/model/job/attempt-log.ts";
+import { readEntry } from "../../../src/model/durable/entry-text.ts";
 import type { EndReason } from "../../../src/model/job/end-reason.ts";
 import { canMove, isTerminal } from "../../../src/model/job/job-state.ts";
 import type { JobState } from "../../../src/model/job/job-state.ts";
@@ -161,9 +162,9 @@ const durableReasons: ReadonlySet<EndReason> = new Set([
 
 /** Whether the journal of a run says that it was to end so. */
 function isEndingOf({ journals }: Ledger, id: string, reason: TimelineEvent["extra"]): boolean {
-  return (journals.get(id) ?? []).some(({ key, body }) => {
-    const ending = key === "ending" ? (JSON.parse(body) as { readonly reason?: unknown }) : null;
-    return ending !== null && ending.reason === reason;
+  return (journals.get(id) ?? []).some((entry) => {
+    const { body } = readEntry(entry);
+    return body.kind === "ending" && body.reason === reason;
   });
 }
 
