@@ -68,7 +68,11 @@ export type {
 } from "./client/flows/flows.ts";
 export type { SubmitFlowOptions } from "./engine/flows/submit-options.ts";
 export { schedule } from "./engine/schedules/schedule-definition.ts";
-export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule-definition.ts";
+export type {
+  ScheduleDefinition,
+  ScheduleFlowOptions,
+  ScheduleOptions,
+} from "./engine/schedules/schedule-definition.ts";
 export type {
   AnswerResult,
   Approvals,

@@ -18,7 +18,7 @@ import { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { Results } from "../engine/calls/results.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
 import { schedule } from "../engine/schedules/schedule-definition.ts";
-import type { ScheduleOptions } from "../engine/schedules/schedule-definition.ts";
+import type { ScheduleFlowOptions, ScheduleOptions } from "../engine/schedules/schedule-definition.ts";
 import type { StoreRetention } from "../engine/policies/store-retention.ts";
 import type { PublishOptions } from "../engine/topics/publishing.ts";
 import { subscribeAll } from "../engine/topics/subscribe.ts";
@@ -237,20 +237,20 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * Defines a schedule. The store keeps it, and any process with duties fires it. Defining it again unchanged does
-   * nothing, so an operator's edits stay.
+   * Defines a schedule that makes jobs, or flows. The store keeps it, and any process with duties fires it. Defining it
+   * again unchanged does nothing, so an operator's edits stay.
    */
-  async schedule<In, Out, Result, Returned>(
+  schedule<In, Out, Result, Returned>(
     name: string,
     job: JobDefinition<In, Out, Result, Returned>,
     input: NoInfer<In>,
     options: ScheduleOptions<NoInfer<In>>,
-  ): Promise<ScheduleView> {
+  ): Promise<ScheduleView>;
+  schedule(name: string, flow: Flow, options: ScheduleFlowOptions): Promise<ScheduleView>;
+  async schedule(...given: readonly unknown[]): Promise<ScheduleView> {
     this.#checkOpen();
-    return viewSchedule(
-      this.#services,
-      await this.#services.schedules.define(schedule(name, job, input, options)),
-    );
+    const definition = schedule(...(given as Parameters<typeof schedule>));
+    return viewSchedule(this.#services, await this.#services.schedules.define(definition));
   }
 
   /** A handle for a job known by its id; with its definition, the result has its type. */

@@ -1,5 +1,5 @@
 /** What a caller does with a whole flow, on every store: submits it again, cancels and deletes it, no worker near. */
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { eachStore } from "../support/servers/each-store.ts";
 import { Steps, join, step } from "../support/flow-steps.ts";
+import { hangMs } from "../support/hang-ms.ts";
 import { millOn } from "../support/mill-on.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });
@@ -172,6 +173,91 @@ describe.each(eachStore())("%s", (_title, open) => {
       await (await mill.enqueue(start, "1")).result();
       expect(refused).toEqual(["invalid-flow", "invalid-option"]);
       expect(await counts()).toEqual({ flows: 1, members: 0 });
+    });
+  });
+
+  describe("a schedule makes flows", () => {
+    const ticks: (Date | null | undefined)[] = [];
+    const dated = job<string, string>("dated");
+    const daily = (): Flow => {
+      const given = flow("daily", { failureMode: "collect" });
+      const first = given.add("first", dated, "1", { tags: ["own"] });
+      given.group("pair", [step.with("2"), step.with("fail")], { after: first, tolerate: 1 });
+      given.add("later", step, first.result, { after: "pair" });
+      return given;
+    };
+    const work = async (): Promise<void> => {
+      ticks.length = 0;
+      await new Steps().work(mill);
+      await mill.work([handler(dated, async ({ input, schedule: by }) => (ticks.push(by?.tick), input))]);
+    };
+
+    test("each tick makes one, whose nodes know the tick, and a run by hand makes one too", async () => {
+      await work();
+      const defined = await mill.schedule("daily", daily(), { every: "1s", limit: 2, tags: ["scheduled"] });
+      expect(defined).toMatchObject({ status: "active", job: null, flow: { name: "daily", nodes: 5 } });
+      await vi.waitFor(async () => expect((await mill.schedules.get("daily"))?.fired).toBe(2), {
+        timeout: hangMs,
+      });
+      const byHand = await mill.schedules.runNow("daily");
+      const { flows } = await mill.flows.list({ tag: "scheduled" });
+      expect(flows).toHaveLength(3);
+      expect(flows[0]?.id).toBe(byHand);
+      for (const { id } of flows) expect(await mill.flows.run(id).result()).toEqual({ later: "1" });
+      const times = ticks.map((tick) => tick?.getTime() ?? null);
+      expect(times.filter((time) => time === null)).toHaveLength(1);
+      expect(times.filter((time) => time !== null)).toHaveLength(2);
+      expect(await counts()).toEqual({ flows: 3, members: 15 });
+      const view = await mill.flows.get(byHand);
+      expect(view).toMatchObject({ failureMode: "collect", counts: { completed: 3 } });
+      expect((await mill.jobs.get(`${byHand}.first`))?.tags).toEqual(["own"]);
+    });
+
+    test("the next tick cancels the flow of the one before with all that runs of it", async () => {
+      const steps = new Steps();
+      await steps.work(mill);
+      const held = flow("held");
+      held.chain("step", [step.with("hold"), step.with("2")]);
+      await mill.schedule("held", held, { every: "1s", overlap: "cancel-previous" });
+      await vi.waitFor(
+        async () => {
+          const { flows } = await mill.flows.list({ state: "cancelled" });
+          expect(flows.at(-1)).toMatchObject({ reason: "next-tick", counts: { total: 2, cancelled: 2 } });
+        },
+        { timeout: hangMs },
+      );
+      await mill.schedules.delete("held");
+      steps.letGo();
+    });
+
+    test("a range of the past is filled with flows, so many alive at once", async () => {
+      await work();
+      await mill.schedule("daily", daily(), { cron: "0 0 1 1 *" });
+      await mill.schedules.backfill("daily", { from: Date.UTC(2020, 0), to: Date.UTC(2023, 0), atOnce: 2 });
+      await vi.waitFor(
+        async () =>
+          expect(await mill.schedules.backfillProgress("daily")).toMatchObject({ total: 3, done: true }),
+        { timeout: hangMs },
+      );
+      const years = ticks.map((tick) => tick?.getUTCFullYear() ?? 0);
+      expect(new Set(years)).toEqual(new Set([2020, 2021, 2022]));
+      expect(await counts()).toEqual({ flows: 3, members: 15 });
+    });
+
+    test("the same flow again changes nothing; what cannot be kept is refused before anything is written", async () => {
+      const first = await mill.schedule("daily", daily(), { every: "1h" });
+      await mill.schedules.edit("daily", { every: "2h" });
+      const again = await mill.schedule("daily", daily(), { every: "1h" });
+      expect([first.edited, again.edited]).toEqual([[], ["rule"]]);
+      const at = flow("at");
+      at.add("a", step, "1", { runAt: new Date() });
+      await expect(mill.schedule("at", at, { every: "1h" })).rejects.toThrow(coded("invalid-option"));
+      const wide = flow("wide");
+      for (let node = 0; node <= 1000; node++) wide.add(`n${node}`, step, "1");
+      await expect(mill.schedule("wide", wide, { every: "1h" })).rejects.toThrow(coded("invalid-flow"));
+      const keyed = mill.schedule("keyed", daily(), { every: "1h", key: "x" } as object as { every: "1h" });
+      await expect(keyed).rejects.toThrow(coded("invalid-option"));
+      expect(await mill.schedules.list()).toHaveLength(1);
     });
   });
 });

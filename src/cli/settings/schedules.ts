@@ -89,14 +89,14 @@ export const schedules = settingCommand<ShownSchedule>({
     { title: "JOB", charsMax: 40 },
     { title: "" },
   ],
-  cells: ({ name, status, problem, rule, next, fired, skipped, job, edited, upcoming, backfill }) => [
+  cells: ({ name, status, problem, rule, next, fired, skipped, job, flow, edited, upcoming, backfill }) => [
     name,
     status,
     rule === null ? "" : whenText(rule),
     next === null ? "never" : formatInstant(next),
     String(fired),
     String(skipped),
-    job?.name ?? "",
+    job?.name ?? (flow === null ? "" : `${flow.name} (flow)`),
     [
       ...(problem === null ? [] : [problem]),
       ...(edited.length === 0 ? [] : ["edited"]),

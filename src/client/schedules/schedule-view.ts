@@ -1,5 +1,6 @@
 /** A schedule as people see it. */
 import type { Needs } from "../../engine/services.ts";
+import type { FiringTemplate } from "../../engine/schedules/firing-template.ts";
 import type { FoundSchedule } from "../../engine/schedules/schedule-docs.ts";
 import { redact } from "../../codec/redact.ts";
 import { scheduleStatus } from "../../model/schedule/decide-schedule.ts";
@@ -18,8 +19,10 @@ export interface ScheduleView {
    */
   readonly status: "active" | "paused" | "ended" | "unreadable";
   readonly problem: string | null;
-  /** The name, the queue and the input of its jobs; null for an unreadable one. */
+  /** The name, the queue and the input of its jobs; null for one that makes flows, and for an unreadable one. */
   readonly job: { readonly name: string; readonly queue: string; readonly input: unknown } | null;
+  /** The name of its flows, and how many nodes they have; null for one that makes jobs. */
+  readonly flow: { readonly name: string; readonly nodes: number } | null;
   readonly rule: ScheduleRule | null;
   readonly missed: Missed | null;
   readonly overlap: Overlap | null;
@@ -36,7 +39,7 @@ export interface ScheduleView {
 }
 
 const nothing = {
-  ...{ job: null, rule: null, missed: null, overlap: null, edited: [], next: null },
+  ...{ job: null, flow: null, rule: null, missed: null, overlap: null, edited: [], next: null },
   ...{ lastTick: null, lastJob: null, queued: null, fired: 0, skipped: 0 },
 };
 
@@ -49,7 +52,7 @@ export function viewSchedule(needs: ScheduleViewNeeds, found: FoundSchedule): Sc
     name,
     status: scheduleStatus(state),
     problem: null,
-    job: { name: template.name, queue: template.queue, input: shownInput(needs, template) },
+    ...viewMade(needs, template),
     ...{ rule, missed, overlap },
     edited: Object.keys(state.edited),
     next: dateOf(doc.dueAt),
@@ -58,6 +61,15 @@ export function viewSchedule(needs: ScheduleViewNeeds, found: FoundSchedule): Sc
     queued: dateOf(queued),
     ...{ fired, skipped },
   };
+}
+
+function viewMade(
+  needs: ScheduleViewNeeds,
+  { whole, members }: FiringTemplate,
+): Pick<ScheduleView, "job" | "flow"> {
+  const { name, queue } = whole;
+  if (members !== null) return { job: null, flow: { name, nodes: members.length } };
+  return { job: { name, queue, input: shownInput(needs, whole) }, flow: null };
 }
 
 function shownInput(

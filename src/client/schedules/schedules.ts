@@ -6,7 +6,7 @@ import { allDocs } from "../../engine/docs/all-docs.ts";
 import type { Needs } from "../../engine/services.ts";
 import { beginBackfill, readProgress, stopBackfill } from "../../engine/schedules/backfills.ts";
 import type { BackfillProgress } from "../../engine/schedules/backfills.ts";
-import { jobOfTemplate } from "../../engine/submit/job-template.ts";
+import { jobsOfFiring } from "../../engine/schedules/firing-template.ts";
 import {
   backfillKind,
   changeSchedule,
@@ -101,7 +101,7 @@ export class Schedules {
     return this.#change("reset", name, ({ state }, now) => afterReset(state, now));
   }
 
-  /** Makes one job at once, even if the schedule is paused or has ended. @returns the job's id. */
+  /** Makes one job or flow at once, even if the schedule is paused or has ended. @returns its id. */
   async runNow(name: string): Promise<string> {
     checkName(name, "schedules.runNow: name");
     const needs = this.#needs;
@@ -109,7 +109,7 @@ export class Schedules {
       const { doc, state, template } = await mustFind(needs, name);
       const id = needs.ids.mint(partitionOfDoc(needs, doc.id));
       const { now } = await needs.store.describe();
-      const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
+      const jobs = jobsOfFiring(template, { id, schedule: name, tick: null });
       const answer = await needs.submitter.submit({
         jobs,
         docs: [schedulePut(doc, afterRunNow(state, id), now)],

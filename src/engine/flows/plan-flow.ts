@@ -34,6 +34,8 @@ export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
   readonly policy: JobPolicy;
   /** An id that was minted or derived before; left out: a new one. */
   readonly id?: string;
+  /** It is kept, and made later: it has no id yet, and its members have the ends of theirs. */
+  readonly isTemplate?: true;
   /** Of a flow that a durable run invokes. */
   readonly invokedBy?: Invoker;
   /** Of a flow that is submitted once by this key: its id follows from it. */
@@ -90,8 +92,9 @@ function placeFlow(
   { ids }: Needs<"ids">,
   { name }: Flow,
   jobs: readonly NewJob[],
-  { id, invokedBy }: FlowJobOptions,
+  { id, invokedBy, isTemplate }: FlowJobOptions,
 ): string {
+  if (isTemplate === true) return "";
   const { placement } = ids;
   if (placement === null || invokedBy !== undefined) return id ?? ids.mint();
   const partition = askedPartition(placement, { jobs });

@@ -33,13 +33,13 @@ export interface SubmitFlowOptions {
 /** A handler's flow is made once, with the end of its job. */
 export type EffectFlowOptions = Omit<SubmitFlowOptions, "repeatOf">;
 
-const keys = ["key", "repeatOf", "failureMode", "tags", "retention"];
+export const submitKeys: readonly string[] = ["key", "repeatOf", "failureMode", "tags", "retention"];
 
 /** Also checks that it is a flow. @returns how it is planned. */
 export function readSubmitOptions(given: unknown, options: SubmitFlowOptions): FlowJobOptions {
   if (!(given instanceof Flow)) throw invalidOption("submit: give what flow(...) returned.");
   const what = `submit of flow ${JSON.stringify(given.name)}`;
-  checkOptions(options, what, keys);
+  checkOptions(options, what, submitKeys);
   const { key, failureMode = given.failureMode ?? "isolate", ...shared } = options;
   if (key !== undefined && options.repeatOf !== undefined)
     throw invalidOption(`${what}: give either key or repeatOf, not both; a key repeats by itself.`);

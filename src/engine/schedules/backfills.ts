@@ -15,7 +15,7 @@ import type { Doc, DocGuard, DocPut } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { passOver } from "./fire-schedules.ts";
 import type { Look } from "./fire-schedules.ts";
-import { jobOfTemplate, readTemplate } from "../submit/job-template.ts";
+import { jobsOfFiring, readFiringTemplate } from "./firing-template.ts";
 import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
 
 type BackfillsNeeds = Needs<"store" | "ids">;
@@ -108,12 +108,10 @@ async function stepOneBackfill(
   });
   const { fire, backfill } = stepBackfill(kept.backfill, kept.rule, alive.length);
   const partition = partitionOfDoc(needs, doc.id);
-  const template = readTemplate(kept.job);
-  const jobs = fire.map((tick) => {
-    const id = firingId(name, tick, partition);
-    return jobOfTemplate(template, { id, schedule: name, tick });
-  });
-  const next = { ...kept, backfill, alive: [...alive, ...jobs.map(({ id }) => id)] };
+  const template = readFiringTemplate(kept.job);
+  const firings = fire.map((tick) => ({ id: firingId(name, tick, partition), schedule: name, tick }));
+  const jobs = firings.flatMap((firing) => jobsOfFiring(template, firing));
+  const next = { ...kept, backfill, alive: [...alive, ...firings.map(({ id }) => id)] };
   const isBusy = fire.length > 0 || alive.length < kept.alive.length;
   const inMs = isBusy ? againMs.busy : againMs.idle;
   const put = keptPut(doc.id, { version: doc.version }, next, inMs);

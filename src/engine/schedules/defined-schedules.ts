@@ -10,7 +10,7 @@ import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts
 import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
 import type { Doc } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
-import { isSameTemplate, writeTemplate } from "../submit/job-template.ts";
+import { isSameFiring, planFiring } from "./firing-template.ts";
 import type { ScheduleDefinition } from "./schedule-definition.ts";
 import {
   contended,
@@ -56,14 +56,14 @@ export class DefinedSchedules {
       );
   }
 
-  async define({ name, rule, submission }: ScheduleDefinition): Promise<FoundSchedule> {
+  async define({ name, rule, makes }: ScheduleDefinition): Promise<FoundSchedule> {
     const needs = this.#needs;
     const what = `schedule ${JSON.stringify(name)}`;
-    const job = await needs.planner.plan(submission);
-    const settings = readScheduleSettings(rule, writeTemplate(job), what);
+    const { jobs, text } = await planFiring(needs, { name, makes });
+    const settings = readScheduleSettings(rule, text, what);
     this.#enter(name, settings);
-    await needs.limits.whenMade([job]);
-    const id = docIdFor(needs, name, job);
+    await needs.limits.whenMade(jobs);
+    const id = docIdFor(needs, name, jobs);
     for (let tries = 0; tries < triesMax; tries++) {
       const docs = await findDocs(needs, scheduleKind, name);
       const here = docs.find((doc) => doc.id === id);
@@ -107,7 +107,7 @@ export class DefinedSchedules {
   }
 
   #asStored(settings: ScheduleSettings, stored: ScheduleSettings): ScheduleSettings {
-    const isSame = isSameTemplate(this.#needs.coder, settings.job, stored.job);
+    const isSame = isSameFiring(this.#needs.coder, settings.job, stored.job);
     return isSame ? { ...settings, job: stored.job } : settings;
   }
 

@@ -17,12 +17,15 @@ import { decideSchedule, scheduleDue } from "../../model/schedule/decide-schedul
 import type { ScheduleDecision } from "../../model/schedule/decide-schedule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
+import { flowQueue } from "../../model/flow/flow-meta.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord, NewJob } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { operatorCases } from "../durable/end-case.ts";
+import { cancelWhole } from "../flows/requested-changes.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";
-import { jobOfTemplate } from "../submit/job-template.ts";
+import { jobsOfFiring } from "./firing-template.ts";
 import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
 import type { ReadableSchedule } from "./schedule-docs.ts";
 
@@ -48,6 +51,7 @@ interface Firing {
 }
 
 const togetherJobsMax = 200;
+const cancelTriesMax = 10;
 
 /** Looks at each of these; one that fails leaves the others alone. */
 export async function fireSchedules(
@@ -127,7 +131,7 @@ async function decideFiring(
   if (decision.cancel !== null) await cancelJob(needs, decision.cancel);
   if (decision.fire.length === 0) return keep(needs, schedule, decision.state, now, "skipped");
   const { template } = schedule;
-  const jobs = decision.fire.map(({ tick, id }) => jobOfTemplate(template, { id, schedule: name, tick }));
+  const jobs = decision.fire.flatMap(({ tick, id }) => jobsOfFiring(template, { id, schedule: name, tick }));
   return { schedule, decision, jobs, put: schedulePut(doc, decision.state, now) };
 }
 
@@ -156,7 +160,7 @@ async function submitOne(needs: FireSchedulesNeeds, firing: Firing, now: number)
   const { lastTick, lastJob, skipped } = state;
   const refused = {
     ...decision.state,
-    ...{ lastTick, lastJob, fired: state.fired, skipped: skipped + jobs.length },
+    ...{ lastTick, lastJob, fired: state.fired, skipped: skipped + decision.fire.length },
   };
   return keep(needs, schedule, refused, now, "refused");
 }
@@ -195,13 +199,18 @@ async function cancelJob(
   needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
   id: string,
 ): Promise<void> {
-  const record = await needs.reads.add(id);
-  if (record === null) return;
-  const policy = needs.policies.read(record.policy);
   const reason: EndReason<"cancelled"> = "next-tick";
-  const changes = cancelChanges({ ...record, policy }, reason, needs.strideMs);
-  if (changes.length === 0) return;
-  const answer = await needs.changes.add({ id, cases: operatorCases(changes, record.rev) });
-  const isRunning = answer.kind === "ok" && answer.state === "running";
-  if (isRunning && record.owner !== null) await cancelsChanged(needs, new Set([record.owner]));
+  for (let tries = 0; tries < cancelTriesMax; tries++) {
+    const record = await needs.reads.add(id);
+    if (record === null || isTerminal(record.state)) return;
+    if (record.queue === flowQueue) return cancelWhole(needs, record, { reason });
+    const policy = needs.policies.read(record.policy, record.queue);
+    const changes = cancelChanges({ ...record, policy }, reason, needs.strideMs);
+    if (changes.length === 0) return;
+    const answer = await needs.changes.add({ id, cases: operatorCases(changes, record.rev) });
+    const isRunning = answer.kind === "ok" && answer.state === "running";
+    if (isRunning && record.owner !== null) await cancelsChanged(needs, new Set([record.owner]));
+    // It may have been claimed between the read and the change.
+    if (answer.kind !== "changed") return;
+  }
 }

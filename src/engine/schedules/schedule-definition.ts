@@ -1,12 +1,15 @@
 /**
- * A schedule as code defines it: a name, the job with its input, and when. Everything that can be refused without the
- * store is refused here, where somebody wrote it.
+ * A schedule as code defines it: a name, the job with its input or the flow, and when. Everything that can be refused
+ * without the store is refused here, where somebody wrote it.
  */
 import { checkName } from "../../model/name.ts";
 import { checkOptions } from "../../model/option.ts";
 import { readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
 import type { ScheduleOptions as RuleOptions } from "../../model/schedule/schedule-settings.ts";
 import { ruleKeys } from "../../model/schedule/schedule-rule.ts";
+import { Flow } from "../flows/flow.ts";
+import { readSubmitOptions, submitKeys } from "../flows/submit-options.ts";
+import type { SubmitFlowOptions } from "../flows/submit-options.ts";
 import { anySubmission, checkDefinition } from "../submit/job-definition.ts";
 import type { JobDefinition, Submission } from "../submit/job-definition.ts";
 import { enqueueKeys, ownKeys, refuseLater } from "../submit/job-options.ts";
@@ -16,9 +19,15 @@ import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 export type ScheduleOptions<In = unknown> = RuleOptions &
   Omit<EnqueueOptions<In>, OwnOption | "delay" | "runAt">;
 
+/** When it fires, and the options of the flows that it makes. */
+export type ScheduleFlowOptions = RuleOptions & Omit<SubmitFlowOptions, OwnFlowOption>;
+
+/** What a firing makes. */
+export type ScheduleMakes = Submission | { readonly flow: Flow; readonly options: SubmitFlowOptions };
+
 export interface ScheduleDefinition {
   readonly name: string;
-  readonly submission: Submission;
+  readonly makes: ScheduleMakes;
   /** Checked, but as given: the job is planned by the process that defines it in a store. */
   readonly rule: RuleOptions;
 }
@@ -26,27 +35,57 @@ export interface ScheduleDefinition {
 const ruleOptionKeys: readonly string[] = [...ruleKeys, "missed", "overlap"];
 /** What says which job it is, or when it is due, is the schedule's own. */
 const notOfSchedules = [...ownKeys, "delay", "runAt"];
-const knownKeys = [...ruleOptionKeys, ...enqueueKeys.filter((key) => !notOfSchedules.includes(key))];
+const jobKeys = [...ruleOptionKeys, ...enqueueKeys.filter((key) => !notOfSchedules.includes(key))];
+type OwnFlowOption = "key" | "repeatOf";
+const flowKeys = [...ruleOptionKeys, ...submitKeys.filter((key) => key !== "key" && key !== "repeatOf")];
 
-/** A schedule for `work(handlers, { schedules: [...] })`. */
+/**
+ * A schedule for `work(handlers, { schedules: [...] })`. Each tick makes a job, or a flow.
+ *
+ * @example
+ *   schedule("nightly", report, { kind: "day" }, { cron: "0 3 * * *" });
+ *   schedule("monthly", monthlyReport, { calendar: { at: "06:00", days: [1] } }); // a flow
+ */
 export function schedule<In, Out, Result, Returned>(
   name: string,
   job: JobDefinition<In, Out, Result, Returned>,
   input: NoInfer<In>,
   options: ScheduleOptions<NoInfer<In>>,
+): ScheduleDefinition;
+export function schedule(name: string, flow: Flow, options: ScheduleFlowOptions): ScheduleDefinition;
+export function schedule(
+  name: string,
+  makes: JobDefinition | Flow,
+  ...given: readonly unknown[]
 ): ScheduleDefinition {
   checkName(name, "schedule: name");
   const what = `schedule ${JSON.stringify(name)}`;
-  checkDefinition(job, what);
+  if (makes instanceof Flow) {
+    const { rule, own } = readOptions(given[0], flowKeys, what);
+    readSubmitOptions(makes, own);
+    return Object.freeze({ name, rule, makes: { flow: makes, options: own } });
+  }
+  checkDefinition(makes, what);
+  const [input, options] = given;
+  const { rule, own } = readOptions(options, jobKeys, what);
+  const jobOptions = Object.keys(own).length === 0 ? undefined : (own as EnqueueOptions);
+  return Object.freeze({ name, rule, makes: anySubmission(makes, input, jobOptions) as Submission });
+}
+
+/** The options that say when, and those of what it makes. */
+function readOptions(
+  options: unknown,
+  known: readonly string[],
+  what: string,
+): { readonly rule: RuleOptions; readonly own: object } {
   refuseLater(options, what);
-  const entries = Object.entries(checkOptions(options, what, knownKeys));
-  const rule = Object.fromEntries(entries.filter(([key]) => ruleOptionKeys.includes(key))) as RuleOptions;
+  const entries = Object.entries(checkOptions(options, what, known));
+  const isOfRule = ([key]: readonly [string, unknown]): boolean => ruleOptionKeys.includes(key);
+  const rule = Object.fromEntries(entries.filter(isOfRule)) as RuleOptions;
   readScheduleSettings(rule, "", what);
-  const jobOptions = Object.fromEntries(entries.filter(([key]) => !ruleOptionKeys.includes(key)));
-  const given = entries.length === Object.keys(rule).length ? undefined : jobOptions;
-  return Object.freeze({ name, rule, submission: anySubmission(job, input, given as EnqueueOptions<In>) });
+  return { rule, own: Object.fromEntries(entries.filter((entry) => !isOfRule(entry))) };
 }
 
 export function isScheduleDefinition(value: unknown): value is ScheduleDefinition {
-  return typeof value === "object" && value !== null && "submission" in value && "rule" in value;
+  return typeof value === "object" && value !== null && "makes" in value && "rule" in value;
 }

@@ -16,8 +16,8 @@ import { MillraceError } from "../../model/error.ts";
 import { askedPartition, textIn } from "../../model/routing/placement.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
-import { readTemplate } from "../submit/job-template.ts";
-import type { JobTemplate } from "../submit/job-template.ts";
+import { readFiringTemplate } from "./firing-template.ts";
+import type { FiringTemplate } from "./firing-template.ts";
 
 type ScheduleDocsNeeds = Needs<"store" | "ids">;
 
@@ -33,7 +33,7 @@ export interface FoundSchedule {
   readonly doc: Doc;
   /** Null for a document that cannot be read. */
   readonly state: ScheduleState | null;
-  readonly template: JobTemplate | null;
+  readonly template: FiringTemplate | null;
   /** Why it cannot be read. */
   readonly problem: string | null;
 }
@@ -48,9 +48,13 @@ export function partitionOfDoc({ ids: { placement } }: Needs<"ids">, id: string)
 }
 
 /** The id of a schedule's document, beside where its jobs have to lie. */
-export function docIdFor({ ids: { placement } }: Needs<"ids">, name: string, job: NewJob): string {
+export function docIdFor(
+  { ids: { placement } }: Needs<"ids">,
+  name: string,
+  jobs: readonly NewJob[],
+): string {
   if (placement === null) return name;
-  const asked = askedPartition(placement, { jobs: [{ ...job, digest: null }] });
+  const asked = askedPartition(placement, { jobs: jobs.map((job) => ({ ...job, digest: null })) });
   return asked === null || asked === placement.ofName(name)
     ? name
     : `{${textIn(placement, asked)}}${homeEnd}${name}`;
@@ -68,7 +72,7 @@ export function foundSchedule(doc: Doc): FoundSchedule {
   const read = readSchedule(doc.body);
   if (read.kind === "unreadable") return { name, doc, state: null, template: null, problem: read.reason };
   try {
-    const template = readTemplate(settingsOf(read.state).job);
+    const template = readFiringTemplate(settingsOf(read.state).job);
     return { name, doc, state: read.state, template, problem: null };
   } catch (problem) {
     return { name, doc, state: null, template: null, problem: String(problem) };
@@ -103,7 +107,7 @@ export function schedulePut(
 
 export interface ReadableSchedule extends FoundSchedule {
   readonly state: ScheduleState;
-  readonly template: JobTemplate;
+  readonly template: FiringTemplate;
 }
 
 /**
