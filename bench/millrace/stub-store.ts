@@ -74,6 +74,7 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     countJobs: () => Promise.resolve([{ queue, name, state: "completed", count: next }]),
     readRoutes: () => Promise.resolve([route]),
     readFeed: ({ after }) => Promise.resolve({ records: [], cursor: after }),
+    readFrames: (reads) => Promise.resolve(reads.map(() => ({ kind: "gone" }) as const)),
     readJournal: (reads) => Promise.resolve(reads.map(() => ({ kind: "gone" }) as const)),
     readLogs: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
     prune: () => Promise.resolve({ pruned: 0, more: false, cursor: null }),

@@ -6,7 +6,7 @@
 import type { ByPartition } from "./partitioned/by-partition.ts";
 import type { ChangeNext, SettleNext } from "../model/job/change.ts";
 import type { EventKind } from "../model/events/event-kind.ts";
-import type { JobState } from "../model/job/job-state.ts";
+import type { JobState, TerminalState } from "../model/job/job-state.ts";
 import type {
   Doc,
   DocCheck,
@@ -16,6 +16,9 @@ import type {
   Entry,
   EntryPut,
   FeedRecord,
+  FrameChunk,
+  FramePlace,
+  FramesPut,
   Gate,
   Growth,
   JobRecord,
@@ -238,6 +241,8 @@ export interface LeasedWrite extends LeaseRef {
   readonly logs?: readonly string[];
   /** The line that replaces the last one that fits (`storeLimits.logLinesPerJobMax`) if there are more. */
   readonly overflow?: string;
+  /** Output; emitted as `output` (R10). Never together with entries. */
+  readonly frames?: FramesPut;
   /** Entries for the journal of a durable run. With them the answer is `appended`. */
   readonly entries?: readonly EntryPut[];
   /**
@@ -483,6 +488,24 @@ export interface LogsAnswer {
   readonly lines: readonly { readonly number: number; readonly at: number; readonly body: string }[];
   readonly cursor: number;
 }
+
+export interface FramesRead {
+  readonly id: string;
+  /** Chunks after this place. Null: the newest chunk alone. */
+  readonly after: FramePlace | null;
+  readonly max: number;
+}
+
+export type FramesAnswer =
+  | {
+      readonly kind: "ok";
+      /** In the order of their places; less than `max` of them only at the end. */
+      readonly chunks: readonly FrameChunk[];
+      readonly summary: string | null;
+      /** How the job has ended: nothing more comes. Null while it lives. */
+      readonly ended: TerminalState | null;
+    }
+  | { readonly kind: "gone" };
 
 export interface JournalRead {
   readonly id: string;

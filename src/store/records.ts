@@ -134,6 +134,35 @@ export interface Slip {
   readonly body: string;
 }
 
+/** Where a chunk of output stands: by fence, then by number. */
+export interface FramePlace {
+  readonly fence: number;
+  /** From 1 on. A chunk has the number of its last frame, so numbers of an attempt rise and have gaps. */
+  readonly number: number;
+}
+
+/** A chunk of output: packed frames of one attempt. A store does not read its body (model/output/chunk-text.ts). */
+export interface FrameChunk extends FramePlace {
+  /** When the store accepted it. */
+  readonly at: number;
+  readonly body: string;
+}
+
+/** What a running attempt adds to the output of its job, under its fence. */
+export interface FramesPut {
+  /**
+   * With numbers that rise from write to write. A repeat of the last write, whose answer was lost, changes nothing: a
+   * chunk whose number the attempt has written is passed over.
+   */
+  readonly chunks: readonly Pick<FrameChunk, "number" | "body">[];
+  /** Replaces the summary of the output. */
+  readonly summary?: string;
+  /** What attempts with lower fences have written is deleted first, and the summary. */
+  readonly restarts?: true;
+  /** Afterwards all chunks up to this place are deleted. */
+  readonly dropsTo?: FramePlace;
+}
+
 /** A versioned document: settings, registrations, the leader lease, the caller's KV. One mechanism for all. */
 export interface Doc {
   readonly kind: string;

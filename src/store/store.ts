@@ -14,7 +14,9 @@
  *              ends there. Entries set their marks, and clear the unread ones that they read. The mark isEnding clears
  *              the deadline and a requested cancel. A new round keeps the unread entries, in order and with new numbers
  *              from 1 on; it clears the marks, counts the round up, deletes the slips, and still refuses the keys of
- *              the newest journalKeysKeptMax entries that others have appended
+ *              the newest journalKeysKeptMax entries that others have appended.
+ *              A chunk of output is written iff its attempt has written none of its number. Chunks are read by fence
+ *              and number, live and finished, and are deleted with their job
  *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless the
  *              key is held by time. A member of a flow is kept with its result until foreverMs, whatever the finish
  *              says. A durable run with the mark hasChildren leaves deferred work (R4) when it ends or is deleted
@@ -75,6 +77,8 @@ import type {
   FeedRequest,
   FindAnswer,
   FindRequest,
+  FramesAnswer,
+  FramesRead,
   GatePutAnswer,
   HeartbeatAnswer,
   HeartbeatRequest,
@@ -148,6 +152,8 @@ export interface Store {
     readonly after: number;
     readonly max: number;
   }): Promise<LogsAnswer>;
+  /** The output of jobs, an answer for each read. */
+  readFrames(reads: readonly FramesRead[]): Promise<readonly FramesAnswer[]>;
   /** The journals of durable runs, an answer for each read. A page may end before `max`; its `last` says so. */
   readJournal(reads: readonly JournalRead[]): Promise<readonly JournalAnswer[]>;
 
@@ -217,6 +223,8 @@ export type Hint =
    */
   | { readonly kind: "emitted"; readonly partition: number }
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string }
+  /** These running jobs have written output. */
+  | { readonly kind: "output"; readonly ids: readonly string[] }
   /** The journals of these running jobs of the owner have grown. */
   | { readonly kind: "signalled"; readonly ids: readonly string[]; readonly owner: string };
 

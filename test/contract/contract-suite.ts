@@ -16,6 +16,7 @@ import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
 import { heartbeatCases } from "./cases/heartbeat-cases.ts";
+import { frameCases } from "./cases/frame-cases.ts";
 import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { wideFlowCases } from "./cases/wide-flow-cases.ts";
@@ -54,6 +55,7 @@ const groups: readonly ContractGroup[] = [
   settleCases,
   extendCases,
   recordCases,
+  frameCases,
   changeCases,
   journalCases,
   suspendCases,

@@ -1,6 +1,6 @@
 /** What the vectors of the rules R1 (clock) and R2 (guard) ask about journals and suspended jobs. */
 import type { Settle } from "../../src/store/operations.ts";
-import type { EntryPut, LeaseRef } from "../../src/store/records.ts";
+import type { EntryPut, FramesPut, LeaseRef } from "../../src/store/records.ts";
 import type { Suspend } from "../../src/model/job/change.ts";
 import { aChange, aJob, aSettle, askCancel, finish, replay, schedule } from "../support/builders.ts";
 import {
@@ -31,6 +31,49 @@ const waits = (
 ): Settle => aSettle(lease("a", 1, fence), suspend(given), { journal: { seen, entries } });
 const held: LeaseRef = lease("a", 1, 1);
 const wakes = aChange("a", ["suspended"], resume, { rang: "wake" });
+
+const frames = (afterMs: number, fence: number, put: FramesPut): Call => [
+  afterMs,
+  "recordIfLeased",
+  [{ ...lease("a", 1, fence), frames: put }],
+];
+const output = (afterMs: number): Call => [
+  afterMs,
+  "readFrames",
+  [
+    { id: "a", after: { fence: 0, number: 0 }, max: 9 },
+    { id: "a", after: { fence: 1, number: 2 }, max: 1 },
+    { id: "a", after: null, max: 1 },
+  ],
+];
+
+/** Of R2: the output of a job. */
+export const frameScripts: readonly Script[] = [
+  [
+    "a chunk of output is written once per attempt and number, under the current fence alone",
+    submit(0, aJob({ id: "a" })),
+    output(0),
+    claim(1),
+    frames(2, 1, { chunks: [{ number: 2, body: "one" }], summary: "s", restarts: true }),
+    frames(3, 1, {
+      chunks: [
+        { number: 2, body: "other" },
+        { number: 3, body: "two" },
+      ],
+    }),
+    output(3),
+    settle(4, aSettle(lease("a", 1, 1), schedule(0))),
+    claim(5),
+    frames(6, 1, { chunks: [{ number: 4, body: "stale" }], dropsTo: { fence: 1, number: 9 } }),
+    frames(6, 2, { chunks: [{ number: 1, body: "three" }] }),
+    output(7),
+    frames(8, 2, { chunks: [{ number: 2, body: "four" }], dropsTo: { fence: 1, number: 2 } }),
+    output(8),
+    frames(9, 2, { chunks: [{ number: 3, body: "five" }], restarts: true }),
+    settle(9, aSettle(lease("a", 1, 2), finish())),
+    output(9),
+  ],
+];
 
 /** Of R1. */
 export const wakeScripts: readonly Script[] = [

@@ -21,6 +21,7 @@ export type Operation =
   | "findJobs"
   | "countJobs"
   | "readFeed"
+  | "readFrames"
   | "readJournal"
   | "prune";
 

@@ -17,7 +17,7 @@ import {
 } from "../support/builders.ts";
 import { startAt } from "../support/virtual/held-platform.ts";
 import { finishScripts, guardScripts } from "./guard-scripts.ts";
-import { journalScripts, wakeScripts } from "./journal-scripts.ts";
+import { frameScripts, journalScripts, wakeScripts } from "./journal-scripts.ts";
 import {
   submit,
   claim,
@@ -103,7 +103,7 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
     ],
     ...wakeScripts,
   ],
-  "r2-guard": [...guardScripts, ...journalScripts],
+  "r2-guard": [...guardScripts, ...journalScripts, ...frameScripts],
   "r3-finish": finishScripts,
   "r5-promote": [
     [

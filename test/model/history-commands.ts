@@ -165,6 +165,19 @@ export type Command =
     }
   | { readonly do: "record"; readonly lease: number; readonly logs: number; readonly hasProgress: boolean }
   | {
+      readonly do: "frames";
+      readonly writes: readonly {
+        readonly lease: number;
+        /** By how much each chunk's number is above the one before. */
+        readonly steps: readonly number[];
+        /** The last write of the lease is repeated. */
+        readonly isRepeat: boolean;
+        readonly summary: string | null;
+        readonly restarts: boolean;
+        readonly drops: number | null;
+      }[];
+    }
+  | {
       readonly do: "change";
       readonly changes: readonly { job: number; kind: ChangeKind; revShift: number | null; inMs: number }[];
     }
@@ -523,6 +536,22 @@ const command: fc.Arbitrary<Command> = fc.oneof(
         { maxLength: 3 },
       ),
       wantsOthers: fc.boolean(),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: does("frames", {
+      writes: fc.array(
+        fc.record({
+          lease: some,
+          steps: fc.array(fc.integer({ min: 1, max: 3 }), { maxLength: 3 }),
+          isRepeat: fc.boolean(),
+          summary: maybe(fc.constantFrom("", "s", "t")),
+          restarts: fc.boolean(),
+          drops: maybe(fc.nat(4)),
+        }),
+        { minLength: 1, maxLength: 2 },
+      ),
     }),
   },
   { weight: 1, arbitrary: does("record", { lease: some, logs: fc.nat(2), hasProgress: fc.boolean() }) },

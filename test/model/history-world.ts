@@ -104,6 +104,8 @@ export class HistoryWorld {
   readonly #ids: string[] = [];
   readonly #leases: LeasedJob[] = [];
   readonly #units: SubmitUnit[] = [];
+  /** The last write of output under each lease, and its highest number. */
+  readonly #frames = new Map<string, { readonly write: LeasedWrite; readonly last: number }>();
   /** What names begin with, in turn: what is written in one step must lie in one partition. */
   readonly #places: readonly string[];
   #minted = 0;
@@ -204,6 +206,17 @@ export class HistoryWorld {
         const logs = Array.from({ length: command.logs }, (_, index) => `${fence}-${index}`);
         const write = { id, seq, fence, logs, ...(command.hasProgress ? { progress: `${fence}` } : {}) };
         await this.#both(what, (store) => store.recordIfLeased([write]));
+        return;
+      }
+      case "frames": {
+        if (this.#leases.length === 0) return;
+        const writes = command.writes.map((write) => this.#framesWrite(write));
+        await this.#both(what, (store) => store.recordIfLeased(writes));
+        const reads = writes.flatMap(({ id, fence }) => [
+          { id, after: null, max: 1 },
+          { id, after: { fence, number: 1 }, max: 2 },
+        ]);
+        await this.#both(`${what}, read`, (store) => store.readFrames(reads));
         return;
       }
       case "change": {
@@ -481,6 +494,24 @@ export class HistoryWorld {
     return pick(filters, number);
   }
 
+  #framesWrite(given: Extract<Command, { do: "frames" }>["writes"][number]): LeasedWrite {
+    const { steps, isRepeat, summary, restarts, drops } = given;
+    const { id, seq, fence } = pickRecent(this.#leases, given.lease);
+    const before = this.#frames.get(`${id}:${fence}`);
+    if (isRepeat && before !== undefined) return before.write;
+    let last = before?.last ?? 0;
+    const chunks = steps.map((step) => ({ number: (last += step), body: `${fence}/${last}` }));
+    const frames = {
+      chunks,
+      ...(summary === null ? {} : { summary }),
+      ...(restarts ? { restarts } : {}),
+      ...(drops === null ? {} : { dropsTo: { fence, number: drops } }),
+    };
+    const write = { id, seq, fence, frames };
+    this.#frames.set(`${id}:${fence}`, { write, last });
+    return write;
+  }
+
   async #compareAll(): Promise<void> {
     await this.#both("all jobs", (store) => findAll(store));
     await this.#both("all stateCounts", async (store) => sortStateCounts(await store.countJobs()));
@@ -490,6 +521,8 @@ export class HistoryWorld {
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
       await this.#both(`the log of ${id}`, (store) => store.readLogs({ id, after: 0, max: 99 }));
+    const reads = this.#ids.map((id) => ({ id, after: { fence: 0, number: 0 }, max: 99 }));
+    await this.#both("all output", (store) => store.readFrames(reads));
     for (const id of new Set(this.#ids))
       await this.#both(`the journal of ${id}`, (store) => readWholeJournal(store, { id, after: 0, max: 9 }));
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});

@@ -28,6 +28,9 @@ import type {
   Doc,
   DocAdd,
   DocCheck,
+  FrameChunk,
+  FramePlace,
+  FramesPut,
   DocPut,
   Entry,
   EntryPut,
@@ -82,12 +85,14 @@ interface Contents {
   /** The highest version of any document that was deleted or pruned. */
   docFloor: number;
   logs: Map<string, { number: number; at: number; body: string }[]>;
+  outputs: Map<string, { summary: string | null; chunks: FrameChunk[] }>;
   journals: Map<string, Journal>;
   routes: Route[];
   seq: number;
   events: FeedEvent[];
 }
 
+const byPlace = (a: FramePlace, b: FramePlace): number => a.fence - b.fence || a.number - b.number;
 const docKey = ({ kind, id }: { kind: string; id: string }): string => JSON.stringify([kind, id]);
 
 /** What a fresh job has none of. */
@@ -106,6 +111,7 @@ export class ReferenceRules {
     tops: new Map(),
     docFloor: 0,
     logs: new Map(),
+    outputs: new Map(),
     journals: new Map(),
     routes: [],
     seq: 0,
@@ -173,6 +179,23 @@ export class ReferenceRules {
   emitNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
     const extra = kind === "started" ? startedAt : progress;
     this.all.events.push({ kind, id, rev, route, state, attempt, extra });
+  }
+
+  /** The output of a job, R2 over its chunks. */
+  writeFrames(job: Job, { chunks, summary, restarts, dropsTo }: FramesPut): void {
+    const { id, fence, rev, route, state, attempt, owner } = job;
+    const known = this.all.outputs.get(id) ?? { summary: null, chunks: [] };
+    const before = restarts === true ? known.chunks.filter((chunk) => chunk.fence >= fence) : known.chunks;
+    const fresh = chunks.filter(
+      ({ number }) => !before.some((chunk) => chunk.fence === fence && chunk.number === number),
+    );
+    const all = [...before, ...fresh.map((chunk) => ({ fence, at: this.now, ...chunk }))];
+    this.all.outputs.set(id, {
+      summary: summary ?? (restarts === true ? null : known.summary),
+      chunks: all.filter((chunk) => dropsTo === undefined || byPlace(chunk, dropsTo) > 0).sort(byPlace),
+    });
+    const extra = job.cancelAsked ? owner : null;
+    this.all.events.push({ kind: "output", id, rev, route, state, attempt, extra });
   }
 
   /** What a listener of the journal's owner hears. */
@@ -680,6 +703,7 @@ export class ReferenceRules {
     const { id } = job;
     this.all.jobs.delete(id);
     this.all.logs.delete(id);
+    this.all.outputs.delete(id);
     this.all.journals.delete(id);
     this.flows.leave(job);
   }

@@ -192,7 +192,7 @@ export class ReferenceStore {
   }
 
   #record(write: operations.LeasedWrite): operations.RecordAnswer {
-    const { id, seq, fence, progress, logs = [], overflow = "", entries, effects, setsBack } = write;
+    const { id, seq, fence, progress, logs = [], overflow = "", entries, effects, setsBack, frames } = write;
     const job = this.#rules.all.jobs.get(id);
     if (job === undefined) return "gone";
     if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
@@ -207,6 +207,7 @@ export class ReferenceStore {
       if (isFull) lines.pop();
       lines.push({ number: lines.length + 1, at: this.#rules.now, body: isFull ? overflow : body });
     }
+    if (frames !== undefined) this.#rules.writeFrames(job, frames);
     if (entries === undefined) return "ok";
     if (setsBack === true)
       Object.assign(job, { attempt: 1, attempts: job.cancelAsked ? job.attempts : null });
@@ -415,6 +416,18 @@ export class ReferenceStore {
   readLogs({ id, after, max }: { id: string; after: number; max: number }): operations.LogsAnswer {
     const lines = (this.#rules.all.logs.get(id) ?? []).filter(({ number }) => number > after).slice(0, max);
     return { lines, cursor: lines.at(-1)?.number ?? after };
+  }
+
+  readFrames(reads: readonly operations.FramesRead[]): readonly operations.FramesAnswer[] {
+    return reads.map(({ id, after, max }): operations.FramesAnswer => {
+      const job = this.#rules.all.jobs.get(id);
+      if (job === undefined) return { kind: "gone" };
+      const { summary = null, chunks = [] } = this.#rules.all.outputs.get(id) ?? {};
+      const { fence, number } = after ?? { fence: 0, number: 0 };
+      const page = chunks.filter((chunk) => (chunk.fence - fence || chunk.number - number) > 0);
+      const shown = after === null ? chunks.slice(-1) : page.slice(0, max);
+      return { kind: "ok", chunks: shown, summary, ended: isTerminal(job.state) ? job.state : null };
+    });
   }
 
   readJournal(reads: readonly operations.JournalRead[]): readonly operations.JournalAnswer[] {

@@ -85,6 +85,7 @@ const operations = [
   ...(["readDueDocs", "readJobs", "findJobs", "countJobs", "readRoutes", "readFeed"] as const),
   ...([
     "readLogs",
+    "readFrames",
     "readJournal",
     "prune",
     "auditIndexes",

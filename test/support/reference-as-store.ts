@@ -40,6 +40,7 @@ export function openReference(platform: Platform, epoch: number): Store {
     readRoutes: async () => reference.readRoutes(),
     readFeed: async (request) => reference.readFeed(request),
     readLogs: async (request) => reference.readLogs(request),
+    readFrames: async (reads) => reference.readFrames(reads),
     readJournal: async (reads) => reference.readJournal(reads),
     prune: async (request) => reference.prune(request),
     auditIndexes: async (request) => reference.auditIndexes(request),

@@ -104,8 +104,9 @@ function wantedFlowEvent(emitted: BundleWalk, filter: EventFilter): EventName | 
   return isWantedKind(filter, kind) ? kind : null;
 }
 
+/** Who names no kinds gets all but those of the output: a stream of frames writes fifty times a second. */
 function isWantedKind({ kinds }: EventFilter, kind: EventName | null): boolean {
-  return kind !== null && (kinds === undefined || kinds.has(kind));
+  return kind !== null && (kinds === undefined ? kind !== "output" : kinds.has(kind));
 }
 
 function isOfJob({ id }: BundleWalk, { job, flow }: EventFilter): boolean {

@@ -40,6 +40,7 @@ const timed: Readonly<Record<Exclude<keyof Store, Untimed>, true>> = {
   readRoutes: true,
   readFeed: true,
   readLogs: true,
+  readFrames: true,
   readJournal: true,
   prune: true,
   auditIndexes: true,

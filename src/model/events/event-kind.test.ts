@@ -35,10 +35,11 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     "worker-left": 28,
     "passed-on": 29,
     signalled: 30,
+    output: 31,
   });
 });
 
 test("a code leads back to its kind, and an unknown code is a wrong program", () => {
   for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
-  for (const code of [-1, 31, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+  for (const code of [-1, 32, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
 });

@@ -39,6 +39,8 @@ export const eventCodes = {
   "passed-on": 29,
   /** An entry was appended to the journal of a durable run, whose state did not change. */
   signalled: 30,
+  /** The running attempt has written frames, or the summary of its output. */
+  output: 31,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

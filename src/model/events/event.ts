@@ -96,6 +96,7 @@ interface EventsByKind {
   claimed: JobEvent;
   started: JobEvent & { readonly startedAt: Date };
   progress: JobEvent & { readonly progress: unknown };
+  output: JobEvent;
   completed: JobEvent & Times;
   failed: JobEvent & Ends & Throws & Times;
   "retry-scheduled": JobEvent &
@@ -161,6 +162,10 @@ export const eventCatalogue = {
     fields: ["startedAt"],
   },
   progress: { meaning: "the handler reported progress", fields: ["progress"] },
+  output: {
+    meaning: "the handler wrote frames (`mill.frames` reads them); only for listeners that name this kind",
+    fields: [],
+  },
   completed: { meaning: "the job ended well", fields: times },
   failed: {
     meaning: "the job ended without success, after its last attempt",

@@ -259,6 +259,12 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return partition.store.readFeed(request);
     },
     readLogs: (request) => at(placement.ofId(request.id)).store.readLogs(request),
+    readFrames: (reads) =>
+      split(
+        reads,
+        ({ id }) => placement.ofId(id),
+        ({ store }, own) => store.readFrames(own),
+      ),
     readJournal: (reads) =>
       split(
         reads,

@@ -23,18 +23,21 @@ export interface Hints {
   cancels: { id: string; owner: string }[];
   /** Running jobs whose journal has grown. */
   signals: { id: string; owner: string }[];
+  /** Running jobs that have written output. */
+  outputs: string[];
 }
 
 export function emptyHints(): Hints {
-  const lists = { finished: [], cancels: [], signals: [] };
+  const lists = { finished: [], cancels: [], signals: [], outputs: [] };
   const flags = { hasDueDocs: false, hasPromoted: false, hasEmitted: false };
   return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
 export function isEmpty(hints: Hints): boolean {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken } = hints;
+  const { finished, cancels, signals, outputs } = hints;
   const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
-  const hasNoIds = finished.length === 0 && cancels.length === 0 && signals.length === 0;
+  const hasNoIds = finished.length + cancels.length + signals.length + outputs.length === 0;
   return hasNoClock && hasNoIds && !hasEmitted && routes.size === 0 && taken.size === 0;
 }
 
@@ -72,12 +75,14 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
     for (const id of ids) hints.cancels.push({ id, owner: extra });
   else if (state === stateCodes.running && kind === eventCodes.signalled && typeof extra === "string")
     for (const id of ids) hints.signals.push({ id, owner: extra });
+  else if (kind === eventCodes.output) hints.outputs.push(...ids);
   else if (state >= stateCodes.completed) hints.finished.push(...ids);
 }
 
 /** The hints as listeners get them: plain objects, which can cross to another thread. */
 export function contractHints(emitted: Hints): Hint[] {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = emitted;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken } = emitted;
+  const { finished, cancels, signals, outputs } = emitted;
   const hints: Hint[] = [];
   // Before routes that became ready in the same call: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
@@ -87,6 +92,7 @@ export function contractHints(emitted: Hints): Hint[] {
   if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
   if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
+  if (outputs.length > 0) hints.push({ kind: "output", ids: outputs });
   for (const [owner, ids] of byOwner(cancels)) hints.push({ kind: "cancel", ids, owner });
   for (const [owner, ids] of byOwner(signals)) hints.push({ kind: "signalled", ids, owner });
   // Followers of the feed read it after any hint.

@@ -43,8 +43,9 @@ export const postgresPaths = {
 } as const satisfies StorePaths;
 
 /** Entries for a journal, and nothing else. */
-function isPlainRecord({ entries, effects, progress, logs }: LeasedWrite): boolean {
-  return entries !== undefined && effects === undefined && progress === undefined && logs === undefined;
+function isPlainRecord({ entries, effects, progress, logs, frames }: LeasedWrite): boolean {
+  const isAlone = progress === undefined && logs === undefined && frames === undefined;
+  return entries !== undefined && effects === undefined && isAlone;
 }
 
 function withoutJournal(settle: Settle): Settle {

@@ -21,6 +21,7 @@ import { isPool, loadDriver } from "./connection/driver.ts";
 import { promoteDue, readDue } from "./upkeep/due.ts";
 import { extendIfLeased } from "./runs/extend.ts";
 import { recordIfLeased } from "./runs/record.ts";
+import { readFrames } from "./output/frames.ts";
 import { readJournal } from "./journal/journal.ts";
 import { putGates, readGates } from "./limits/gates.ts";
 import { noFloors, openFloors } from "./runs/floors.ts";
@@ -159,6 +160,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readDueDocs,
         readFeed,
         readLogs,
+        readFrames,
         readJournal,
       },
       ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },

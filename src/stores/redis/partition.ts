@@ -20,6 +20,7 @@ import type { Connection, SharedOptions } from "./connection/connection.ts";
 import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/documents.ts";
 import type { RedisClient } from "./connection/driver.ts";
 import { promoteDue, readDue } from "./upkeep/due.ts";
+import { readFrames } from "./output/frames.ts";
 import { readJournal } from "./durable/read-journal.ts";
 import { extendIfLeased } from "./runs/extend.ts";
 import { recordIfLeased } from "./runs/record.ts";
@@ -72,6 +73,7 @@ const operations = {
     readRoutes,
     readFeed,
     readLogs,
+    readFrames,
     readJournal,
   },
   ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },

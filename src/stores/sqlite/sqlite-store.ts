@@ -77,6 +77,7 @@ const passedOperations = [
     "readRoutes",
     "readFeed",
     "readLogs",
+    "readFrames",
     "readJournal",
   ] as const),
   ...(["prune", "auditIndexes", "readUnreadable", "deleteUnreadable"] as const),

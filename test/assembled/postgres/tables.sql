@@ -133,7 +133,9 @@ CREATE TABLE @uniq (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX uniq_time ON @uniq (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE @tag (tag text COLLATE "C", seq int8, id text COLLATE "C" NOT NULL, PRIMARY KEY (tag, seq));
-CREATE TABLE @journal (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
+CREATE TABLE @journal (
+  seq int8, fence int8, number int8, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, fence, number)
+);
 CREATE TABLE @entry (
   seq int8 NOT NULL, at int8 NOT NULL, number int4 NOT NULL, is_foreign bool NOT NULL, key text COLLATE "C" NOT NULL,
   body text NOT NULL, unread int8, PRIMARY KEY (seq, number)

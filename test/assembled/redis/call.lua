@@ -19,6 +19,7 @@ local function keysOf(tag)
   end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
+  k.frames, k.summary = tag .. ":frames:", tag .. ":summary:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
   k.journal, k.known, k.others = tag .. ":journal:", tag .. ":known:", tag .. ":others:"
   names[tag] = k

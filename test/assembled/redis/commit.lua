@@ -67,6 +67,7 @@ local function writeGone(c, job)
   leave(c, job.h, job.was)
   writeTags(c, job.h, job.was.tags, "")
   if job.hasLines then push(c, "unlinked", c.k.log .. job.h) end
+  if job.hasOutput then unlinkLater(c, c.k.frames .. job.h, c.k.summary .. job.h) end
   if job.durable ~= "0" then unlinkLater(c, journalKeys(c.k, job.h)) end
 end
 
@@ -339,13 +340,18 @@ local function writeRecords(c)
   c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.counts = nil, nil, nil, nil, nil, {}, {}
 end
 
--- The ids that ended, and id and owner of running jobs whose cancel was asked for, and whose journals have grown.
+-- The ids that ended, id and owner of running jobs whose cancel was asked for, and whose journals have grown, and the
+-- ids of those that have written output.
 local function hintOf(c)
-  local finished, cancels, signals = "", {}, {}
+  local finished, cancels, signals, outputs = "", {}, {}, {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
       if isTerminal(g.state) then
         finished = (finished == "" and "" or finished .. US) .. concat(g.ids, US, 2, g.n)
+      elseif g.isOutput then
+        for i = 2, g.n do
+          outputs[#outputs + 1] = g.ids[i]
+        end
       elseif g.owner ~= "" then
         for i = 2, g.n do
           add2(g.isSignal and signals or cancels, g.ids[i], sub(g.owner, 2))
@@ -353,7 +359,7 @@ local function hintOf(c)
       end
     end
   end
-  return finished, concat(cancels, US), concat(signals, US)
+  return finished, concat(cancels, US), concat(signals, US), concat(outputs, US)
 end
 
 local function appendFeed(c, events)
@@ -373,9 +379,10 @@ local function writeFeed(c)
   return #bundles > 0
 end
 
-local function hintText(c, woken, due, finished, cancels, signals)
+local function hintText(c, woken, due, finished, cancels, signals, outputs)
   local promoted = c.hasPromoted and US .. "1" or ""
   local text = c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
+  if outputs ~= "" then return text .. RS .. RS .. signals .. RS .. outputs end
   return signals == "" and text or text .. RS .. RS .. signals
 end
 
@@ -405,8 +412,8 @@ local function wakeGates(c)
 end
 
 -- Emits what was written. Answers the hint for the caller's own listeners: ready routes, the earliest clock set ("0,"
--- before it where documents are due already), finished ids, cancels, whether the feed has grown, signals if there are
--- any.
+-- before it where documents are due already), finished ids, cancels, whether the feed has grown, signals and output if
+-- there are any.
 local function emitCall(c)
   local hasEvents = writeFeed(c)
   if c.opened then wakeGates(c) end
@@ -417,14 +424,18 @@ local function emitCall(c)
     end
   end
   local due = (c.hasDueDocs and "0," or "") .. (c.due and num(max(1, c.due - c.now)) or "")
-  local finished, cancels, signals = hintOf(c)
+  local finished, cancels, signals, outputs = hintOf(c)
   local woken = wokenOf(c)
   -- Of claims and of jobs that join others no message goes out: it would wake every process for each of them.
-  local isForLeases = cancels ~= "" or signals ~= ""
+  local isForLeases = cancels ~= "" or signals ~= "" or outputs ~= ""
   if c.hasNews or woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or isForLeases then
-    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels, signals))
+    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels, signals, outputs))
   end
-  return { routes, due, finished, cancels, hasEvents and 1 or 0, signals ~= "" and signals or nil }
+  local hint = { routes, due, finished, cancels, hasEvents and 1 or 0 }
+  if signals ~= "" or outputs ~= "" then
+    hint[6], hint[7] = signals, outputs
+  end
+  return hint
 end
 
 local function writeCall(c)

@@ -15,11 +15,11 @@ local BLOCKED, SCHEDULED, READY, RUNNING, SUSPENDED, COMPLETED, FAILED,
   CANCELLED, EXPIRED, SKIPPED =
   "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"
 local SUBMITTED, REPLACED, PROMOTED, CLAIMED, STARTED, PROGRESS, FREED,
-  SIGNALLED, CANCEL_ASKED =
-  "0", "1", "2", "3", "23", "24", "16", "30", "19"
-local HAS_KEY, HAS_TAGS, HAS_CLOCKS, HAS_RARE, HAS_LINES, HAS_LANE, HAS_GATES,
-  HAS_FLOW =
-  "k", "t", "c", "r", "l", "a", "g", "f"
+  SIGNALLED, OUTPUT, CANCEL_ASKED =
+  "0", "1", "2", "3", "23", "24", "16", "30", "31", "19"
+local HAS_KEY, HAS_TAGS, HAS_CLOCKS, HAS_RARE, HAS_LINES, HAS_OUTPUT, HAS_LANE,
+  HAS_GATES, HAS_FLOW =
+  "k", "t", "c", "r", "l", "o", "a", "g", "f"
 local HOLD_STARTED, HOLD_END =
   "-1", "-2"
 -- In the counts of a route: all its jobs.

@@ -96,7 +96,7 @@ local function emit(c, job, event, isGone, note)
   if not g or (last and last >= g.place) then
     local isSignal = event == SIGNALLED and job.state == RUNNING
     g = newBundle(c, key, isGone and "" or job.state, (event == CANCEL_ASKED or isSignal) and extra or "")
-    g.isSignal = isSignal
+    g.isSignal, g.isOutput = isSignal, event == OUTPUT
   end
   g.n = g.n + 1
   g[g.n], g.ids[g.n] = note and id .. US .. note or id, id

@@ -58,6 +58,7 @@ local function flagsOf(job)
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
     .. (hasRare(job) and HAS_RARE or "")
     .. (job.hasLines and HAS_LINES or "")
+    .. (job.hasOutput and HAS_OUTPUT or "")
     .. (job.laneKey ~= "" and HAS_LANE .. (job.laneGates ~= "" and HAS_GATES or "") or "")
     .. (job.waits ~= "" and HAS_FLOW or "")
 end
@@ -173,6 +174,7 @@ local function readRest(job, text, at)
   if job.rank == "" then job.rank = job.specRank end
   job.rev, job.attempt = tonumber(job.rev), tonumber(job.attempt)
   job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
+  job.hasOutput = find(job.flags, HAS_OUTPUT, 1, true) ~= nil
   return true
 end
 
@@ -199,7 +201,7 @@ local function recallRest(job, text, at, alike)
   if job.startedAt == "=" then job.startedAt = job.claimedAt end
   if job.dueAt == "" then job.dueAt = job.specDueAt end
   if job.rank == "" then job.rank = job.specRank end
-  job.hasLines = known.hasLines
+  job.hasLines, job.hasOutput = known.hasLines, known.hasOutput
   return true
 end
 

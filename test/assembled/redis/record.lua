@@ -1,13 +1,14 @@
 -- runs/record
 module(function()
 local appendEntries, emit, leased, many, nextArg = M.appendEntries, M.emit, M.leased, M.many, M.nextArg
-local nextNumber, nextUnit, readFields, readShapes = M.nextNumber, M.nextUnit, M.readFields, M.readShapes
-local recordEntries, serve, slice, submitUnit, touch = M.recordEntries, M.serve, M.slice, M.submitUnit, M.touch
-local whole, writeCall, WRITES = M.whole, M.writeCall, M.WRITES
+local nextFrames, nextNumber, nextUnit, readFields = M.nextFrames, M.nextNumber, M.nextUnit, M.readFields
+local readShapes, recordEntries, serve, slice = M.readShapes, M.recordEntries, M.serve, M.slice
+local submitUnit, touch, whole, writeCall, writeFrames = M.submitUnit, M.touch, M.whole, M.writeCall, M.writeFrames
+local WRITES = M.WRITES
 
 local LINES_MAX = 1000
 local PROGRESS_PART, LOGS, ENTRIES = 1, 2, 4
-local SETS_BACK, EFFECTS = 8, 16
+local SETS_BACK, EFFECTS, FRAMES = 8, 16, 64
 
 local function has(parts, part) return floor(parts / part) % 2 == 1 end
 
@@ -35,6 +36,7 @@ local function nextWrite(c, parts)
     write.overflow = nextArg(c)
     write.lines = nextTexts(c)
   end
+  if has(parts, FRAMES) then write.frames = nextFrames(c) end
   if has(parts, ENTRIES) then
     write.entries = nextTexts(c)
     for i, text in ipairs(write.entries) do
@@ -50,12 +52,16 @@ end
 local function applyWrite(c, job, write)
   local unit, entries = write.unit, write.entries
   return whole(c, unit and unit.isLate, function()
-    if write.progress or entries or #write.lines > 0 then touch(c, job) end
+    if write.progress or entries or write.frames or #write.lines > 0 then touch(c, job) end
     if write.progress then
       job.progress = write.progress
       emit(c, job, PROGRESS)
     end
     if #write.lines > 0 then job.hasLines = true end
+    if write.frames then
+      job.hasOutput = true
+      emit(c, job, OUTPUT)
+    end
     if not entries then return nil end
     if write.setsBack then
       job.attempt, job.attempts = 1, job.cancelAsked == "1" and job.attempts or ""
@@ -77,6 +83,7 @@ local function recordAny(c, h, prefix, parts)
   local refusal = applyWrite(c, job, write)
   if refusal then return refusal end
   if #write.lines > 0 then addLines(c, job, write.lines, write.overflow) end
+  if write.frames then writeFrames(c, job, write.frames) end
   return write.entries and job.last or "ok"
 end
 

@@ -119,7 +119,7 @@ local function keepUnreadableJob(c, h, spec, state, why)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
   if id ~= "" then call("HDEL", k.ids, id) end
-  call("UNLINK", k.log .. h, journalKeys(k, h))
+  call("UNLINK", k.log .. h, k.frames .. h, k.summary .. h, journalKeys(k, h))
   c.jobs[h], c.ids[id] = false, false
   keepUnreadable(c, h, id, why, text .. RS .. state)
 end

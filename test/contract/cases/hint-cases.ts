@@ -7,7 +7,7 @@ import type { ContractGroup } from "../subject.ts";
 import { aFlow, aMember } from "./flow-jobs.ts";
 
 export const hintTitle =
-  "a listener hears what became ready, what is due, that it was promoted, what finished and whose cancel was asked for";
+  "a listener hears what became ready, what is due, that it was promoted, what wrote output, what finished and whose cancel was asked for";
 
 export const owedHintTitle = "deferred work of a call does not hide the clock that the same call sets";
 
@@ -43,6 +43,11 @@ export const hintCases: ContractGroup = {
         await store.changeIf([aChange("a", ["running"], askCancel)]);
         await flush();
         expect(hints).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w3" });
+        const { id, seq, fence } = b!;
+        const chunks = [{ number: 1, body: "x" }];
+        await store.recordIfLeased([{ id, seq, fence, frames: { chunks } }]);
+        await flush();
+        expect(hints).toContainEqual({ kind: "output", ids: ["b"] });
         await store.settleIfLeased([aSettle(b!, finish())]);
         await flush();
         expect(hints).toContainEqual({ kind: "finished", ids: ["b"] });

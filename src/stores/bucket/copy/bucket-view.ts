@@ -185,6 +185,7 @@ function viewOf(
     readRoutes: operation("readRoutes"),
     readFeed: operation("readFeed"),
     readLogs: operation("readLogs"),
+    readFrames: operation("readFrames"),
     readJournal: operation("readJournal"),
     prune: operation("prune"),
     auditIndexes: operation("auditIndexes"),

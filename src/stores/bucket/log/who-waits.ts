@@ -33,6 +33,7 @@ export const waitsOf: Readonly<Record<Call["operation"], Waits>> = {
   readRoutes: "for-landing",
   readFeed: "for-landing",
   readLogs: "for-landing",
+  readFrames: "for-landing",
   readJournal: "for-landing",
   readUnreadable: "for-landing",
   claim: "for-freed-jobs",

@@ -7,7 +7,7 @@
  *  payload      inputs above 1 KiB, written once, never moved
  *  uniq         key -> the job that holds it
  *  tag          tag -> jobs, only of jobs with tags
- *  journal      log lines of jobs
+ *  journal      log lines and output of jobs. fence 0: log lines, and the summary under number 0; other fences: chunks
  *  entry        journals of durable runs; slip: results that were committed with rows of the caller
  *  doc          versioned documents; doc_floor: highest versions of deleted documents
  *  feed         one packed record per changing call
@@ -165,7 +165,9 @@ CREATE TABLE @uniq (
   ${hot});
 CREATE INDEX uniq_time ON @uniq (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE @tag (tag text COLLATE "C", seq int8, id text COLLATE "C" NOT NULL, PRIMARY KEY (tag, seq));
-CREATE TABLE @journal (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
+CREATE TABLE @journal (
+  seq int8, fence int8, number int8, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, fence, number)
+);
 CREATE TABLE @entry (
   seq int8 NOT NULL, at int8 NOT NULL, number int4 NOT NULL, is_foreign bool NOT NULL, key text COLLATE "C" NOT NULL,
   body text NOT NULL, unread int8, PRIMARY KEY (seq, number)

@@ -5,10 +5,10 @@
  * find the change.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids,
- *             "c": [[id, owner]], "s": [[id, owner]], "t": true, "more": true}
+ *             "c": [[id, owner]], "s": [[id, owner]], "w": ids, "t": true, "more": true}
  *            p: due jobs were promoted; k: all jobs that were ready there are claimed; c: running jobs
- *            whose cancel was asked for; s: those whose journal has grown; t: the feed has grown; more: look at the
- *            feed for hints
+ *            whose cancel was asked for; s: those whose journal has grown; w: those that have written output; t: the
+ *            feed has grown; more: look at the feed for hints
  */
 import type { Platform } from "../../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../../store/watch/hints.ts";
@@ -36,6 +36,7 @@ interface Payload {
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
   readonly s?: [id: string, owner: string][];
+  readonly w?: string[];
   readonly t?: boolean;
   readonly more?: boolean;
 }
@@ -144,7 +145,7 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, finished, cancels, signals } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, finished, cancels, signals, outputs } = hints;
   for (const route of routes) all.routes.add(route);
   all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
@@ -153,10 +154,12 @@ function joinHints(all: Hints, hints: Hints): void {
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
   if (all.signals.length <= idsMax) all.signals.push(...signals.slice(0, idsMax + 1));
+  if (all.outputs.length <= idsMax) all.outputs.push(...outputs.slice(0, idsMax + 1));
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken } = hints;
+  const { finished, cancels, signals, outputs } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
@@ -167,12 +170,14 @@ export function writePayload(hints: Hints, sender: string): string {
     t: hasEmitted || undefined,
   };
   // The counts are checked before the payload is written out, because a busy process collects long lists.
-  if ([routes.size, finished.length, cancels.length, signals.length].every((count) => count <= idsMax)) {
+  const counts = [routes.size, finished.length, cancels.length, signals.length, outputs.length];
+  if (counts.every((count) => count <= idsMax)) {
     const whole = JSON.stringify({
       ...brief,
       f: finished.length === 0 ? undefined : finished,
       c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
       s: signals.length === 0 ? undefined : signals.map(({ id, owner }) => [id, owner]),
+      w: outputs.length === 0 ? undefined : outputs,
     });
     if (Buffer.byteLength(whole) < payloadBytesMax) return whole;
   }
@@ -202,6 +207,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
     hints.signals = (payload.s ?? []).map(([id, owner]) => ({ id, owner }));
+    hints.outputs = payload.w ?? [];
   } catch {
     return { by: null, hints: emptyHints(), hasMore: true };
   }

@@ -8,6 +8,7 @@ import { claimLanesSql } from "../groups/claim-lanes.sql.ts";
 import { claimSql } from "../runs/claim.sql.ts";
 import { gatesSql } from "../limits/gates.sql.ts";
 import { entrySql } from "../journal/entry.sql.ts";
+import { framesSql } from "../output/frames.sql.ts";
 import { readJournalSql } from "../journal/read-journal.sql.ts";
 import { slipSql } from "../journal/slip.sql.ts";
 import { addSql } from "../documents/add.sql.ts";
@@ -60,7 +61,10 @@ const operations = [
   changeSql,
   dueSql,
 ];
-const others = [gatesSql, addSql, docsSql, readSql, readJournalSql, slipSql, feedSql, pruneSql, auditSql];
+const others = [
+  ...[gatesSql, addSql, docsSql, readSql, framesSql, readJournalSql, slipSql],
+  ...[feedSql, pruneSql, auditSql],
+];
 
 export const functionsSql = [
   ...[callSql, routesSql, eachItemSql, unreadableSql],

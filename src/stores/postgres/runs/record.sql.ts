@@ -77,8 +77,8 @@ const appendSet = sql`
   END IF;`;
 
 export const recordSql = sql`
--- What one running attempt writes. p_write: {id, seq, fence, progress?, logs?, overflow?, entries?, effects?,
--- setsBack?, isLate}. With entries the answer is appended, or the refusal of an effect.
+-- What one running attempt writes. p_write: {id, seq, fence, progress?, logs?, overflow?, frames?, entries?,
+-- effects?, setsBack?, isLate}. With entries the answer is appended, or the refusal of an effect.
 CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
@@ -92,16 +92,20 @@ BEGIN
     v_event := @event_v1(${eventCodes.progress}, j);
   END IF;
   IF p_write ? 'logs' THEN
-    SELECT coalesce(max(number), 0) INTO v_last FROM @journal WHERE seq = v_seq;
+    SELECT coalesce(max(number), 0) INTO v_last FROM @journal WHERE seq = v_seq AND fence = 0;
     FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'logs') LOOP
       IF v_last = ${linesMax} THEN
         UPDATE @journal SET at = p_now, body = p_write->>'overflow'
-        WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
+        WHERE seq = v_seq AND fence = 0 AND number = ${linesMax} AND p_write ? 'overflow';
         EXIT;
       END IF;
       v_last := v_last + 1;
-      INSERT INTO @journal VALUES (v_seq, v_last, p_now, v_line);
+      INSERT INTO @journal VALUES (v_seq, 0, v_last, p_now, v_line);
     END LOOP;
+  END IF;
+  IF p_write ? 'frames' THEN
+    PERFORM @write_frames_v1(p_now, v_seq, v_fence, p_write->'frames');
+    v_event := @append_events_v1(v_event, @event_v1(${eventCodes.output}, j));
   END IF;
   IF NOT p_write ? 'entries' THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_event); END IF;
   IF p_write ? 'setsBack' THEN

@@ -18,6 +18,7 @@ import {
   splitEvents,
   unpackText,
 } from "../functions/packed-values.ts";
+import { packedFrames } from "../output/frames.ts";
 import { unitOf } from "../jobs/packed-unit.ts";
 import { RouteList } from "../jobs/routes.ts";
 import { entryOf } from "../journal/packed-entry.ts";
@@ -121,7 +122,7 @@ function withoutRepeats(entries: readonly EntryPut[]): readonly EntryPut[] {
 }
 
 function singleOf(write: LeasedWrite, routes: RouteList, isCareful: boolean): object {
-  const { id, seq, fence, progress, logs, overflow, entries, effects, setsBack } = write;
+  const { id, seq, fence, progress, logs, overflow, frames, entries, effects, setsBack } = write;
   const { jobs = [], docs = [], ...growth } = effects ?? {};
   // The entries are written before the effects, so a refusal of the effects needs a savepoint.
   const isLate = isCareful || docs.length > 0 || isGrowth(growth) || jobs.some(mayBeRefused);
@@ -130,6 +131,7 @@ function singleOf(write: LeasedWrite, routes: RouteList, isCareful: boolean): ob
     progress: progress === undefined ? undefined : packText(progress),
     logs: logs?.map(packText),
     overflow: overflow === undefined ? undefined : packText(overflow),
+    frames: frames && packedFrames(frames),
     entries: entries?.map(entryOf),
     setsBack,
     effects: effects && unitOf({ jobs, docs, ...growth, isRepeat: false, isLate, isInside: false }, routes),

@@ -10,18 +10,18 @@ import { rowsOf } from "../packing/value-text.ts";
 
 type Answer = [
   ...[routes: string, due: string, finished: string, cancels: string],
-  ...[hasEvents?: number, signals?: string],
+  ...[hasEvents?: number, signals?: string, outputs?: string],
 ];
 
 /** In front of the earliest clock: documents are due already. */
 const dueDocs = "0,";
 
 /**
- * An answer: ready routes, earliest clock, finished ids, cancels, 1 where the feed has grown, and journals that have
- * grown.
+ * An answer: ready routes, earliest clock, finished ids, cancels, 1 where the feed has grown, journals that have grown,
+ * and jobs that have written output.
  */
 export function readHints(answer: unknown): Hints {
-  const [routes, due, finished, cancels, hasEvents, signals] = answer as Answer;
+  const [routes, due, finished, cancels, hasEvents, signals, outputs] = answer as Answer;
   const hints = emptyHints();
   hints.hasEmitted = hasEvents === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
@@ -32,6 +32,7 @@ export function readHints(answer: unknown): Hints {
   if (finished !== "") hints.finished = readTexts(finished);
   hints.cancels = leasesIn(cancels);
   hints.signals = leasesIn(signals ?? "");
+  if (outputs !== undefined && outputs !== "") hints.outputs = readTexts(outputs);
   return hints;
 }
 
@@ -53,10 +54,11 @@ export function writeTaken(sender: string, routes: readonly number[]): string {
 
 /** A published message: its sender, then the hint. An empty one only proves the right (enter.lua.ts). */
 export function readMessage(message: string): Hints {
-  const [head = "", finished = "", cancels = "", taken = "", signals = ""] = message.split(itemEnd);
+  const [head = "", finished = "", cancels = "", taken = "", signals = "", outputs = ""] =
+    message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
   return {
-    ...readHints([routes, due, finished, cancels, 0, signals]),
+    ...readHints([routes, due, finished, cancels, 0, signals, outputs]),
     hasPromoted: promoted !== "",
     hasEmitted: message !== "" && taken === "",
     taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),

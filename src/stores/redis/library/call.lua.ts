@@ -25,6 +25,7 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
  *                  of their own that ends, by its end                     by that time
+ *  frames:h, summary:h   output: output/frames.lua.ts
  *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.lua.ts, key-gates.lua.ts
  */
 import { lua, luaModule } from "./lua.ts";
@@ -54,6 +55,7 @@ local function keysOf(tag)
   end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
+  k.frames, k.summary = tag .. ":frames:", tag .. ":summary:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
   k.journal, k.known, k.others = tag .. ":journal:", tag .. ":known:", tag .. ":others:"
   names[tag] = k

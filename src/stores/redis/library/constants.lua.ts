@@ -10,9 +10,19 @@ import { unchanged } from "../packing/argument-text.ts";
 import { flags } from "../packing/packed-fields.ts";
 import { lua, luaConstants, luaText } from "./lua.ts";
 
-const { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled } = eventCodes;
+const {
+  submitted,
+  replaced,
+  promoted,
+  claimed,
+  started: begun,
+  progress,
+  freed,
+  signalled,
+  output,
+} = eventCodes;
 const { "cancel-asked": asked } = eventCodes;
-const named = { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled };
+const named = { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled, output };
 const { started, end } = uniqueHolds;
 
 export const constantsLua = lua`

@@ -8,6 +8,7 @@ import { enterLua } from "../connection/enter.lua.ts";
 import { addLua } from "../documents/add.lua.ts";
 import { documentsLua } from "../documents/documents.lua.ts";
 import { journalLua } from "../durable/journal.lua.ts";
+import { framesLua } from "../output/frames.lua.ts";
 import { readJournalLua } from "../durable/read-journal.lua.ts";
 import { recordEntriesLua } from "../durable/record-entries.lua.ts";
 import { emitLua } from "../feed/emit.lua.ts";
@@ -68,6 +69,7 @@ export const libraryModules: readonly LuaModule[] = inOrder([
   ...[enterLua],
   ...[addLua, documentsLua],
   ...[journalLua, readJournalLua, recordEntriesLua],
+  ...[framesLua],
   ...[emitLua],
   ...[arriveLua, flowPackingLua, freeManyLua, passOnLua, targetsLua],
   ...[

@@ -31,6 +31,7 @@ export const recordParts = {
   setsBack: 8,
   effects: 16,
   ending: 32,
+  frames: 64,
 } as const;
 
 const entryFields = ["marks", "unread", "reads", "key", "body"] as const;

@@ -27,7 +27,7 @@ export type PackedName = JobFieldName | "flags" | "uses";
  * that no other job has a byte more: the field `durable`, a comma, and so on.
  */
 export const flags = {
-  ...{ key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" },
+  ...{ key: "k", tags: "t", clocks: "c", rare: "r", lines: "l", output: "o" },
   ...{ lane: "a", gates: "g", flow: "f" },
 } as const;
 

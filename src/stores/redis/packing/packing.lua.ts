@@ -148,6 +148,7 @@ local function flagsOf(job)
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
     .. (hasRare(job) and HAS_RARE or "")
     .. (job.hasLines and HAS_LINES or "")
+    .. (job.hasOutput and HAS_OUTPUT or "")
     .. (job.laneKey ~= "" and HAS_LANE .. (job.laneGates ~= "" and HAS_GATES or "") or "")
     .. (job.waits ~= "" and HAS_FLOW or "")
 end
@@ -222,6 +223,7 @@ local function readRest(job, text, at)
   ${readSame(stateRules)}
   ${countedOf("job")}
   job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
+  job.hasOutput = find(job.flags, HAS_OUTPUT, 1, true) ~= nil
   return true
 end
 
@@ -237,7 +239,7 @@ local function recallRest(job, text, at, alike)
   ${assigned("job", restFields, (name) => `known.${name}`)}
   job.durable, job.last, job.unread = known.durable, known.last, known.unread
   ${readSame(stateRules)}
-  job.hasLines = known.hasLines
+  job.hasLines, job.hasOutput = known.hasLines, known.hasOutput
   return true
 end
 

@@ -1,10 +1,11 @@
 /**
- * record: what running attempts write while they run, under their fences: progress, which is emitted, log lines, and
- * entries of journals. Most calls have entries of many runs and nothing else (durable/record-entries.lua.ts).
+ * record: what running attempts write while they run, under their fences: progress and output, which are emitted, log
+ * lines, and entries of journals. Most calls have entries of many runs and nothing else
+ * (durable/record-entries.lua.ts).
  *
  *  args     shapes of the effects, number of writes, their handles, then per write: fence US id US, its parts
  *           (argument-text.ts), and those: progress; what takes the place of the last line that fits, number of lines,
- *           lines; number of entries, entries; a unit as in submit
+ *           lines; output (output/frames.lua.ts); number of entries, entries; a unit as in submit
  *  answer   now, own hints, and per write: with entries the last number of the journal, else ok; stale, gone, or the
  *           refusal of an effect US id
  */
@@ -15,13 +16,13 @@ import { recordParts as parts } from "../packing/argument-text.ts";
 export const recordLua = luaModule({
   name: "runs/record",
   takes: [
-    "appendEntries emit leased many nextArg nextNumber nextUnit readFields readShapes recordEntries serve",
-    "slice submitUnit touch whole writeCall WRITES",
+    "appendEntries emit leased many nextArg nextFrames nextNumber nextUnit readFields readShapes recordEntries serve",
+    "slice submitUnit touch whole writeCall writeFrames WRITES",
   ],
   source: lua`
 local LINES_MAX = ${storeLimits.logLinesPerJobMax}
 local PROGRESS_PART, LOGS, ENTRIES = ${parts.progress}, ${parts.logs}, ${parts.entries}
-local SETS_BACK, EFFECTS = ${parts.setsBack}, ${parts.effects}
+local SETS_BACK, EFFECTS, FRAMES = ${parts.setsBack}, ${parts.effects}, ${parts.frames}
 
 local function has(parts, part) return floor(parts / part) % 2 == 1 end
 
@@ -49,6 +50,7 @@ local function nextWrite(c, parts)
     write.overflow = nextArg(c)
     write.lines = nextTexts(c)
   end
+  if has(parts, FRAMES) then write.frames = nextFrames(c) end
   if has(parts, ENTRIES) then
     write.entries = nextTexts(c)
     for i, text in ipairs(write.entries) do
@@ -64,12 +66,16 @@ end
 local function applyWrite(c, job, write)
   local unit, entries = write.unit, write.entries
   return whole(c, unit and unit.isLate, function()
-    if write.progress or entries or #write.lines > 0 then touch(c, job) end
+    if write.progress or entries or write.frames or #write.lines > 0 then touch(c, job) end
     if write.progress then
       job.progress = write.progress
       emit(c, job, PROGRESS)
     end
     if #write.lines > 0 then job.hasLines = true end
+    if write.frames then
+      job.hasOutput = true
+      emit(c, job, OUTPUT)
+    end
     if not entries then return nil end
     if write.setsBack then
       job.attempt, job.attempts = 1, job.cancelAsked == "1" and job.attempts or ""
@@ -91,6 +97,7 @@ local function recordAny(c, h, prefix, parts)
   local refusal = applyWrite(c, job, write)
   if refusal then return refusal end
   if #write.lines > 0 then addLines(c, job, write.lines, write.overflow) end
+  if write.frames then writeFrames(c, job, write.frames) end
   return write.entries and job.last or "ok"
 end
 

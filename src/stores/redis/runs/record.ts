@@ -7,6 +7,7 @@ import { hasMark } from "../../../model/durable/durable-marks.ts";
 import type { Operation } from "../connection/call.ts";
 import { readHints } from "../feed/hint-text.ts";
 import { pushUnit, Shapes } from "../jobs/submit-text.ts";
+import { framesArgs } from "../output/frames.ts";
 import { recordParts, valueText } from "../packing/argument-text.ts";
 import { entryText } from "../packing/next-text.ts";
 import { fieldEnd, handleOf, leasePrefix, packText, unpackText } from "../packing/value-text.ts";
@@ -21,13 +22,17 @@ export const recordIfLeased: Operation<"recordIfLeased"> = async (calls, writes)
     ...shapes.args(),
     ...args,
   ])) as Answer;
-  if (writes.some(({ effects }) => effects !== undefined)) calls.hint(readHints(hints));
+  if (writes.some(({ effects, frames }) => effects !== undefined || frames !== undefined))
+    calls.hint(readHints(hints));
   return answers.map((answer) => answerOf(answer, Number(now)));
 };
 
-function partsOf({ progress, logs = [], entries, setsBack, effects }: LeasedWrite): number {
-  const { progress: hasProgress, logs: hasLogs, ...ofEntries } = recordParts;
-  const parts = (progress === undefined ? 0 : hasProgress) + (logs.length === 0 ? 0 : hasLogs);
+function partsOf({ progress, logs = [], frames, entries, setsBack, effects }: LeasedWrite): number {
+  const { progress: hasProgress, logs: hasLogs, frames: hasFrames, ...ofEntries } = recordParts;
+  const parts =
+    (progress === undefined ? 0 : hasProgress) +
+    (logs.length === 0 ? 0 : hasLogs) +
+    (frames === undefined ? 0 : hasFrames);
   if (entries === undefined) return parts;
   const isEnding = entries.some(({ marks = 0 }) => hasMark(marks, "isEnding"));
   return (
@@ -40,11 +45,12 @@ function partsOf({ progress, logs = [], entries, setsBack, effects }: LeasedWrit
 }
 
 function pushWrite(args: string[], shapes: Shapes, write: LeasedWrite): void {
-  const { progress, logs = [], overflow, entries, effects } = write;
+  const { progress, logs = [], overflow, frames, entries, effects } = write;
   args.push(leasePrefix(write), String(partsOf(write)));
   if (progress !== undefined) args.push(packText(progress));
   if (logs.length > 0)
     args.push(valueText(overflow && packText(overflow)), String(logs.length), ...logs.map(packText));
+  if (frames !== undefined) args.push(...framesArgs(frames));
   if (entries === undefined) return;
   args.push(String(entries.length), ...entries.map(entryText));
   if (effects !== undefined) pushUnit(args, shapes, { jobs: [], ...effects }, true);

@@ -31,7 +31,7 @@ export interface PartitionCondition {
 }
 
 /** Kinds of keys of which each belongs to one job. The name ends with the job's handle. */
-const ofOneJob = ["log", "journal", "known", "others"];
+const ofOneJob = ["log", "frames", "summary", "journal", "known", "others"];
 const scanMax = 2000;
 const scanCount = 1000;
 const lookedIntoMax = 500;

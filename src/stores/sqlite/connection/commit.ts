@@ -24,6 +24,7 @@ import { leaveEpoch } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased } from "../runs/extend.ts";
+import { readFrames } from "../output/read-frames.ts";
 import { readJournal } from "../journals/read-journal.ts";
 import { recordIfLeased } from "../runs/record.ts";
 import { findJobs } from "../jobs/find.ts";
@@ -71,6 +72,7 @@ const reads = {
   readRoutes,
   readFeed,
   readLogs,
+  readFrames,
   readJournal,
   readUnreadable,
   readNow: ({ now }: Step) => now,

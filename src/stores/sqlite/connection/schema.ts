@@ -8,7 +8,7 @@
  *  millrace_route    route number -> its content
  *  millrace_state_count  jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
- *  millrace_log      log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_log      log lines and output of jobs         millrace_doc      versioned documents
  *  millrace_journal  entries of durable runs              millrace_slip     results without a number, of durable runs
  *  millrace_past_key keys of earlier rounds of durable runs, which are still refused
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
@@ -106,7 +106,8 @@ CREATE TABLE millrace_unique (
 CREATE INDEX millrace_unique_time ON millrace_unique (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE millrace_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
 CREATE TABLE millrace_log (
-  seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (seq, number)
+  seq INTEGER NOT NULL, fence INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (seq, fence, number)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_journal (
   seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,

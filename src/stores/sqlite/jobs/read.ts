@@ -100,7 +100,7 @@ export function readNews({ statements }: Step, seen: NewsRequest): News {
 
 /** Inputs: seq, number to go on after, limit. */
 const readLines = sql`SELECT number, at, body FROM millrace_log
-  WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
+  WHERE seq = ? AND fence = 0 AND number > ? ORDER BY number ${limitTo("?")}`;
 
 export function readLogs(
   { statements }: Step,

@@ -1,6 +1,6 @@
 /**
- * Record: what a running attempt writes while it runs, under its fence: progress, log lines, and for a durable run
- * entries for its journal.
+ * Record: what a running attempt writes while it runs, under its fence: progress, log lines, output, and for a durable
+ * run entries for its journal.
  *
  * The entries of a call are written as a set. A write with effects is all or nothing and runs in a savepoint, so that
  * one refused effect harms no other write of the call.
@@ -19,6 +19,7 @@ import { flushTargets } from "../flows/targets.ts";
 import { appendOwn, lastsOf } from "../journals/entries.ts";
 import { allOrNothing, submitUnit } from "../jobs/submit.ts";
 import type { Step } from "../connection/transaction.ts";
+import { writeFrames } from "../output/frames.ts";
 import { openLeases } from "./extend.ts";
 
 type Leases = ReturnType<typeof openLeases>;
@@ -55,19 +56,23 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
 }
 
 /** Input: seq. Answer: the number of its last line; null without one. */
-const lastLine = "SELECT max(number) FROM millrace_log WHERE seq = ?";
+const lastLine = "SELECT max(number) FROM millrace_log WHERE seq = ? AND fence = 0";
 /** Inputs: seq, number, time, text. */
-const putLine = "INSERT OR REPLACE INTO millrace_log (seq, number, at, body) VALUES (?, ?, ?, ?)";
+const putLine = "INSERT OR REPLACE INTO millrace_log (seq, fence, number, at, body) VALUES (?, 0, ?, ?, ?)";
 
 /** Progress, log lines, and that attempts count anew. */
 function writeNews(step: Step, leases: Leases, row: JobRow, write: LeasedWrite): void {
   const { statements, now } = step;
   const { seq } = row;
-  const { progress, logs = [], overflow, entries, setsBack } = write;
+  const { progress, logs = [], overflow, frames, entries, setsBack } = write;
   if (progress !== undefined) {
     const reported = { ...row, progress };
     leases.write(row, reported);
     emitEvent(step, emit({ row: reported, event: "progress" }));
+  }
+  if (frames !== undefined) {
+    writeFrames(step, write, frames);
+    emitEvent(step, emit({ row: leases.find(write) as JobRow, event: "output" }));
   }
   // Before the next write of the call, whose progress has the attempt in its event.
   if (entries !== undefined && setsBack === true) {

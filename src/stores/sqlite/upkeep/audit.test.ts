@@ -112,7 +112,7 @@ for (const max of [1, 3, 1000]) {
     database.exec(`UPDATE millrace_job SET timer_at = 7 WHERE id IN ('a', 'c');
       INSERT INTO millrace_unique VALUES ('lost', 99, 'z', NULL), ('timed', 99, 'z', 5000);
       INSERT INTO millrace_tag VALUES ('a', 77), ('x', 77), ('z', 78);
-      INSERT INTO millrace_log VALUES (77, 1, 0, 'line'), (77, 2, 0, 'line');
+      INSERT INTO millrace_log VALUES (77, 0, 1, 0, 'line'), (77, 9, 2, 0, 'chunk');
       INSERT INTO millrace_journal VALUES (77, 1, 0, 'key', 'body', 0, 0);
       INSERT INTO millrace_past_key VALUES (77, 1, 'key');
       INSERT INTO millrace_slip VALUES (77, 'key', 'body'), (78, 'key', 'body');

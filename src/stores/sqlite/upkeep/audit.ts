@@ -52,7 +52,7 @@ const phases: readonly Phase[] = [
   },
   {
     ...{ name: "logs", repairs: "log" },
-    ...walk({ table: "millrace_log", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
+    ...walk({ table: "millrace_log", key: "seq, fence, number", start: [0, 0, 0], isWrong: isKeptNowhere }),
   },
   {
     ...{ name: "journals", repairs: "journal" },
