@@ -220,8 +220,11 @@ export type {
   LimitState,
   ThrottleOptions,
 } from "./client/limits.ts";
-export type { QueueEdit } from "./client/queues/queue-edit.ts";
-export type { Queues, QueueSettings } from "./client/queues/queues.ts";
+export type { QueueEdit } from "./engine/policies/queue-edit.ts";
+export { queue } from "./engine/policies/queue-definition.ts";
+export type { QueueDefaults, QueueDefinition } from "./engine/policies/queue-definition.ts";
+export type { Queues } from "./client/queues/queues.ts";
+export type { QueueSettings } from "./client/queues/queue-settings.ts";
 export type { DutyView, PartitionDutyView } from "./client/workers/duty-views.ts";
 export type { WorkerJob, Workers, WorkerView } from "./client/workers/workers.ts";
 export type { EventsOptions, EventStream } from "./client/open-events.ts";

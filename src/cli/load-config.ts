@@ -32,17 +32,18 @@ export async function loadConfig(named: string | undefined): Promise<LoadedConfi
 /** What a command that needs handlers works with: the file that it was given, else what the config declares. */
 export async function declaredBy(file: string | undefined, loaded: LoadedConfig | null): Promise<Declared> {
   if (file !== undefined) return loadDeclared(file);
-  const { handlers, schedules = [], subscriptions = [] } = loaded?.config ?? {};
+  const { handlers, schedules = [], subscriptions = [], queues = [] } = loaded?.config ?? {};
   if (loaded === null || handlers === undefined)
     throw new MillraceError(
       "no-handlers",
       "No handlers are named: give a file that exports them, or a millrace.config.ts with handlers.",
     );
-  if (typeof handlers !== "string") return { handlers, schedules, subscriptions };
+  if (typeof handlers !== "string") return { handlers, schedules, subscriptions, queues };
   const declared = await loadDeclared(resolve(dirname(loaded.file), handlers));
   return {
     handlers: declared.handlers,
     schedules: [...new Set([...declared.schedules, ...schedules])],
     subscriptions: [...new Set([...declared.subscriptions, ...subscriptions])],
+    queues: [...new Set([...declared.queues, ...queues])],
   };
 }

@@ -1,4 +1,6 @@
 /** The config file of the command line (`millrace.config.ts`): what it may say, and its check. */
+import { isQueueDefinition } from "../engine/policies/queue-definition.ts";
+import type { QueueDefinition } from "../engine/policies/queue-definition.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import { isSubscriptionDefinition } from "../engine/topics/topic-definition.ts";
@@ -14,6 +16,7 @@ export interface Declared {
   readonly handlers: readonly Handler[];
   readonly schedules: readonly ScheduleDefinition[];
   readonly subscriptions: readonly SubscriptionDefinition[];
+  readonly queues: readonly QueueDefinition[];
 }
 
 export interface MillraceConfig {
@@ -30,8 +33,10 @@ export interface MillraceConfig {
   schedules?: readonly ScheduleDefinition[];
   /** Subscriptions to topics, made by subscription(). */
   subscriptions?: readonly SubscriptionDefinition[];
+  /** Defaults of queues, made by queue(). */
+  queues?: readonly QueueDefinition[];
   /** Other options of the worker that `millrace work` starts. Those of its command line have precedence. */
-  work?: Omit<WorkerOptions, "schedules" | "subscriptions" | "signals">;
+  work?: Omit<WorkerOptions, "schedules" | "subscriptions" | "queueDefaults" | "signals">;
 }
 
 const nestingMax = 4;
@@ -46,16 +51,17 @@ export function pickDeclared(exported: Readonly<Record<string, unknown>>): Decla
     handlers: values.filter(isHandler),
     schedules: values.filter(isScheduleDefinition),
     subscriptions: values.filter(isSubscriptionDefinition),
+    queues: values.filter(isQueueDefinition),
   };
 }
 
-const known = ["store", "open", "handlers", "schedules", "subscriptions", "work"];
+const known = ["store", "open", "handlers", "schedules", "subscriptions", "queues", "work"];
 /** `work` reads the rest of its options itself; these have another place. */
 const notOfOpen: readonly (readonly [string, readonly string[]])[] = [
   ["postgres", ["pool", "schema"]],
   ["redis", ["client", "prefix"]],
 ];
-const notOfWork = ["schedules", "subscriptions", "signals"];
+const notOfWork = ["schedules", "subscriptions", "queueDefaults", "signals"];
 
 /**
  * Gives a config its types and checks it.
@@ -70,7 +76,7 @@ export function defineConfig(config: MillraceConfig): MillraceConfig {
 
 export function readConfig(given: unknown, what: string): MillraceConfig {
   const config = checkOptions(given, what, known) as MillraceConfig;
-  const { store, open = {}, handlers, schedules = [], subscriptions = [], work = {} } = config;
+  const { store, open = {}, handlers, schedules = [], subscriptions = [], queues = [], work = {} } = config;
   if (store !== undefined && (typeof store !== "string" || store.trim() === ""))
     throw invalidOption(`${what}: store must be a URL such as "sqlite:./jobs.db".`);
   for (const [name, value] of Object.entries({ open, work }))
@@ -95,11 +101,16 @@ export function readConfig(given: unknown, what: string): MillraceConfig {
     throw invalidOption(`${what}: schedules must be a list of what schedule() makes.`);
   if (!isListOf(subscriptions, isSubscriptionDefinition))
     throw invalidOption(`${what}: subscriptions must be a list of what subscription() makes.`);
+  if (!isListOf(queues, isQueueDefinition))
+    throw invalidOption(
+      `${what}: queues must be a list of what queue() makes; their slots go into work.queues.`,
+    );
   return config;
 }
 
 function adviceFor(name: string): string {
-  return name === "signals" ? "millrace work always stops on them" : `give ${name} beside it`;
+  if (name === "signals") return "millrace work always stops on them";
+  return `give ${name === "queueDefaults" ? "queues" : name} beside it`;
 }
 
 function isListOf(value: unknown, is: (each: unknown) => boolean): boolean {

@@ -347,6 +347,7 @@ export class Millrace implements Enqueuer {
     // An operator's settings of the queues have precedence over the worker's, unless the store is too slow to read
     // them.
     const { platform, queuePolicies, schedules } = this.#services;
+    for (const definition of settings.queueDefaults) await this.queues.define(definition);
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
     if (settings.schedules.length > 0 || settings.subscriptions.length > 0) {

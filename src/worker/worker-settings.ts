@@ -1,6 +1,8 @@
 /** The options of a worker, and the settings that they become once they are checked. */
 import type { AttemptObserver } from "../engine/attempts/attempt-observer.ts";
 import type { Needs } from "../engine/services.ts";
+import { isQueueDefinition } from "../engine/policies/queue-definition.ts";
+import type { QueueDefinition } from "../engine/policies/queue-definition.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import { isSubscriptionDefinition } from "../engine/topics/topic-definition.ts";
@@ -39,6 +41,8 @@ export interface WorkerOptions {
   schedules?: readonly ScheduleDefinition[];
   /** Subscriptions to topics that this worker's code defines, made by subscription(). */
   subscriptions?: readonly SubscriptionDefinition[];
+  /** Defaults of queues that this worker's code defines, made by queue(). */
+  queueDefaults?: readonly QueueDefinition[];
   /** The maximum of slots that totals may give this worker, over all its queues; 64 by default. */
   slotsMax?: number;
   /**
@@ -88,6 +92,7 @@ export interface WorkerSettings {
   readonly capabilities: readonly string[];
   readonly schedules: readonly ScheduleDefinition[];
   readonly subscriptions: readonly SubscriptionDefinition[];
+  readonly queueDefaults: readonly QueueDefinition[];
   readonly leaseMs: number;
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
@@ -113,6 +118,7 @@ export function readWorkerOptions(
     "concurrency",
     "schedules",
     "subscriptions",
+    "queueDefaults",
     "slotsMax",
     "capabilities",
     "lease",
@@ -135,6 +141,7 @@ export function readWorkerOptions(
     concurrency,
     schedules: readSchedules(options.schedules ?? []),
     subscriptions: readSubscriptions(options.subscriptions ?? []),
+    queueDefaults: readQueueDefaults(options.queueDefaults ?? []),
     slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
     capabilities:
       options.capabilities === undefined
@@ -199,6 +206,19 @@ function readSubscriptions(given: unknown): readonly SubscriptionDefinition[] {
     throw new MillraceError(
       "subscription-conflict",
       `work: two subscriptions to ${JSON.stringify(twice.topic)} have the name ${JSON.stringify(twice.name)}; give one of them another.`,
+    );
+  return given;
+}
+
+function readQueueDefaults(given: unknown): readonly QueueDefinition[] {
+  if (!Array.isArray(given) || !given.every(isQueueDefinition))
+    throw new MillraceError("invalid-option", "work: queueDefaults must be a list of what queue() makes.");
+  const names = given.map(({ queue }) => queue);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined)
+    throw new MillraceError(
+      "invalid-option",
+      `work: the queue ${JSON.stringify(twice)} has two definitions in queueDefaults; keep one of them.`,
     );
   return given;
 }

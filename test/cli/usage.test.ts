@@ -47,7 +47,10 @@ describe("wrong usage", () => {
     [["run-now", "x", "--input", "{"], /--input is not JSON/],
     [["duties", "stop"], /duties knows the verb run, not "stop"/],
     [["duties", "run"], /needs a NAME/],
-    [["queues", "stop", "email"], /queues knows the verbs pause, resume, drain, undrain, set, not "stop"/],
+    [
+      ["queues", "stop", "email"],
+      /queues knows the verbs pause, resume, drain, undrain, reset, set, not "stop"/,
+    ],
     [["queues", "pause"], /queues pause needs a QUEUE/],
     [["queues", "--for", "1m"], /--for has no meaning without a verb/],
     [["queues", "resume", "email", "--for", "1m"], /--for has no meaning with resume/],

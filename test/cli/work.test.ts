@@ -214,17 +214,21 @@ describe("work takes handlers", () => {
     expect(jobs.map(({ name }) => name)).toEqual(["three"]);
   });
 
-  test("and declares the schedules and subscriptions that the file exports", async () => {
-    const file = aJobsFile(`import { schedule, subscription, topic } from ${index};
+  test("and declares the schedules, subscriptions and defaults of queues that the file exports", async () => {
+    const file = aJobsFile(`import { queue, schedule, subscription, topic } from ${index};
       const report = job<object>("report");
       export const run = handler(report, () => { console.log("ran."); });
       export const nightly = schedule("nightly", report, {}, { cron: "0 3 * * *" });
-      export const more = [[subscription(topic("orders"), report)]];`);
+      export const more = [[subscription(topic("orders"), report)], queue("default", { attempts: 3 })];`);
     const store = aStoreUrl();
     const worker = startMillrace(["work", file, "--store", store]);
-    await worker.hears(/declared the schedule nightly and the subscription orders\/report\n/);
+    await worker.hears(
+      /declared the schedule nightly and the subscription orders\/report and the queue default\n/,
+    );
     const { schedules } = (await sayJson(["schedules", "--store", store])) as { schedules: object[] };
     expect(schedules).toMatchObject([{ name: "nightly", job: { name: "report" } }]);
+    const { queues } = (await sayJson(["queues", "--store", store])) as { queues: object[] };
+    expect(queues).toMatchObject([{ queue: "default", attempts: 3 }]);
     await sayJson(["topics", "publish", "orders", "--store", store]);
     await worker.hears(/ran\./);
   });

@@ -37,20 +37,20 @@ export const work = command({
     const { terminal, platform, words, options, answer, wantsJson } = call;
     const url = storeUrl(call);
     const { quiet, grace, ...others } = options;
-    const { handlers, ...declared } = await declaredBy(words[0], call.config);
+    const { handlers, queues: queueDefaults, ...declared } = await declaredBy(words[0], call.config);
     const { work: configured = {}, open = {} } = call.config?.config ?? {};
     const workerOptions: WorkerOptions = {
       ...configured,
       ...others,
       ...(grace === undefined ? {} : { shutdownGrace: grace }),
-      ...declared,
+      ...{ ...declared, queueDefaults },
     };
     const say = (line: string): void => (wantsJson ? terminal.writeErr(line) : terminal.writeOut(line));
     const lines = shownBy(open, quiet ? null : workLines(say, () => platform.now()));
     const run = async (mill: Millrace, signalled = firstSignal(platform)): Promise<number> => {
       const worker = await mill.work(handlers, workerOptions);
       say(`millrace: worker ${escapeText(worker.id)} runs ${describeHandlers(handlers)}; Ctrl-C stops it\n`);
-      const also = describeDeclared(declared);
+      const also = describeDeclared({ ...declared, queues: queueDefaults });
       if (also !== "") say(`millrace: declared ${also}\n`);
       const ended = await Promise.race([signalled, worker.stopped]);
       // A supervisor starts it again, and it waits until it may write.
@@ -111,10 +111,11 @@ function describeHandlers(handlers: readonly Handler[]): string {
   return listNames(handlers.map(({ definition }) => definition.name));
 }
 
-function describeDeclared({ schedules, subscriptions }: Omit<Declared, "handlers">): string {
+function describeDeclared({ schedules, subscriptions, queues }: Omit<Declared, "handlers">): string {
   const parts = [
     ["schedule", schedules.map(({ name }) => name)],
     ["subscription", subscriptions.map(({ topic, name }) => `${topic}/${name}`)],
+    ["queue", queues.map(({ queue }) => queue)],
   ] as const;
   return parts
     .filter(([, names]) => names.length > 0)

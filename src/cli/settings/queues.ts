@@ -3,7 +3,7 @@
  * can be set: its bounds (bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or `--backoff
  * 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
  */
-import type { QueueEdit } from "../../client/queues/queue-edit.ts";
+import type { QueueEdit } from "../../index.ts";
 import { durationMs, durationText } from "../../model/duration.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
 import type { Backoff } from "../../model/job/retry-policy.ts";
@@ -48,6 +48,7 @@ export const queues = settingCommand({
     resume: plainVerb((mill, queue) => mill.queues.resume(queue)),
     drain: plainVerb((mill, queue) => mill.queues.drain(queue)),
     undrain: plainVerb((mill, queue) => mill.queues.undrain(queue)),
+    reset: plainVerb((mill, queue) => mill.queues.reset(queue)),
     set: verb(queueOptions, (options) => {
       const edit = readQueueOptions(options);
       return (mill, queue) => mill.queues.set(queue, edit);

@@ -6,7 +6,7 @@ import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import type { Store } from "../../store/store.ts";
 import { readHeldByCapability } from "../explain/held-by-capability.ts";
 import { readRefusing, routeUses } from "../explain/held-by-gate.ts";
-import { isPaused } from "../queues/queues.ts";
+import { isPaused } from "../queues/queue-settings.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
 export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {

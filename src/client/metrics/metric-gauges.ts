@@ -11,7 +11,7 @@ import type { JobState } from "../../model/job/job-state.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import type { ReadyHead, StoreMeasure } from "../../store/store.ts";
 import { countJobs } from "../jobs/count-jobs.ts";
-import { isPaused } from "../queues/queues.ts";
+import { isPaused } from "../queues/queue-settings.ts";
 import { unlessMissing } from "../jobs/unless-missing.ts";
 
 export interface QueueGauges {

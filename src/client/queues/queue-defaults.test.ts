@@ -3,6 +3,9 @@ import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.t
 import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { aClaim, aRoute } from "../../../test/support/builders.ts";
 import { job } from "../../engine/submit/job-definition.ts";
+import { queueGateKey } from "../../model/limits/gate.ts";
+import { queue } from "../../engine/policies/queue-definition.ts";
+import type { QueueDefaults } from "../../engine/policies/queue-definition.ts";
 import { handler } from "../../worker/handler.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });
@@ -242,4 +245,92 @@ test.each([
 ])("%s are refused before anything is written", async (_what, edit) => {
   await expect(v.run(v.mill.queues.set("email", edit as object))).rejects.toEqual(coded("invalid-option"));
   expect(await v.run(v.mill.queues.list())).toEqual([]);
+});
+
+describe.each([1, 3])("defaults of a queue in code, with %i partitions", (partitions) => {
+  const w = useVirtualMill({}, partitions);
+  const defaults: QueueDefaults = {
+    ...{ concurrency: 6, rate: { max: 9, per: "1m" }, attempts: 2 },
+    ...{ backoff: "1s", retention: { completed: "1h" } },
+  };
+  const asDefined = {
+    ...{ concurrency: 6, rate: { max: 9, perMs: minuteMs, burst: 9 }, attempts: 2, paused: false },
+    ...{
+      backoff: { kind: "fixed", delayMs: 1000, jitter: "none" },
+      retention: { completedMs: 60 * minuteMs },
+    },
+  };
+
+  test("are in force from the worker's start on, and decide about its jobs", async () => {
+    const failing = handler(mail, () => {
+      throw new Error("no");
+    });
+    await w.run(w.mill.work([failing], { queueDefaults: [queue("email", defaults)] }));
+    expect(await w.run(w.mill.queues.settings("email"))).toMatchObject(asDefined);
+    const one = await w.run(w.mill.enqueue(mail, 1));
+    await w.advance(5000);
+    expect(await w.run(w.mill.jobs.get(one.id))).toMatchObject({ state: "failed", attempt: 2 });
+  });
+
+  test("give way to what an operator has set, also after the code has changed, until it is reset", async () => {
+    await w.run(w.mill.queues.define(queue("email", defaults)));
+    await w.run(w.mill.queues.set("email", { concurrency: 30, attempts: null, rate: null }));
+    const edited = { concurrency: 30, attempts: null, rate: null, backoff: asDefined.backoff };
+    expect(await w.run(w.mill.queues.settings("email"))).toMatchObject(edited);
+    const changed = queue("email", {
+      concurrency: 9,
+      attempts: 7,
+      rate: { max: 3, per: "1s" },
+      backoff: "2s",
+    });
+    await w.run(w.mill.queues.define(changed));
+    expect(await w.run(w.mill.queues.settings("email"))).toMatchObject({
+      ...edited,
+      backoff: { delayMs: 2000 },
+      retention: null,
+    });
+    expect(await w.run(w.mill.queues.reset("email"))).toMatchObject({
+      ...{ concurrency: 9, attempts: 7, rate: { max: 3, perMs: 1000 } },
+    });
+  });
+
+  test("do not bring back what an operator took away before there were any, and are written once", async () => {
+    await w.run(w.mill.queues.set("email", { concurrency: 4, attempts: 3 }));
+    await w.run(w.mill.queues.set("email", { concurrency: null, attempts: null }));
+    expect(await w.run(w.mill.queues.define(queue("email", defaults)))).toMatchObject(asDefined);
+    const { gates } = await w.run(w.store.readGates({ keys: [queueGateKey("email")] }));
+    await w.run(w.mill.queues.define(queue("email", defaults)));
+    const again = await w.run(w.store.readGates({ keys: [queueGateKey("email")] }));
+    expect(again.gates[0]?.version).toBe(gates[0]?.version);
+  });
+
+  test("pause a queue once, and leave it to the operator then", async () => {
+    const define = (paused: boolean, queueName = "email") =>
+      w.run(w.mill.queues.define(queue(queueName, { paused })));
+    expect(await define(true)).toMatchObject({ paused: true });
+    expect(await define(false)).toMatchObject({ paused: false });
+    expect(await define(true)).toMatchObject({ paused: true });
+    await w.run(w.mill.queues.resume("email"));
+    expect(await define(false)).toMatchObject({ paused: false });
+    expect(await define(true)).toMatchObject({ paused: false });
+    expect(await w.run(w.mill.queues.reset("email"))).toMatchObject({ paused: true });
+    await w.run(w.mill.queues.pause("other"));
+    expect(await define(false, "other")).toMatchObject({ paused: true });
+  });
+
+  test("are refused with a sentence if they are wrong, or if a queue has two", async () => {
+    const wrong = (options: object) => () => queue("email", options);
+    expect(wrong({})).toThrow("give at least one default");
+    expect(wrong({ concurrency: null })).toThrow("concurrency is null; leave it out");
+    expect(wrong({ total: 3 })).toThrow('unknown option "total"');
+    expect(wrong({ concurrency: 0 })).toThrow(coded("invalid-option"));
+    expect(wrong({ paused: 1 })).toThrow("paused must be true or false");
+    const twice = [queue("email", { attempts: 1 }), queue("email", { attempts: 2 })];
+    const starting = w.mill.work([handler(mail, () => undefined)], { queueDefaults: twice });
+    await expect(w.run(starting)).rejects.toThrow("two definitions in queueDefaults");
+    if (partitions > 1)
+      await expect(w.run(w.mill.queues.define(queue("email", { concurrency: 1 })))).rejects.toThrow(
+        coded("placement-conflict"),
+      );
+  });
 });

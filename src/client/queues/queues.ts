@@ -8,47 +8,32 @@
  */
 import type { Needs } from "../../engine/services.ts";
 import { allGates, changeGate, readGate } from "../../engine/limits/change-gate.ts";
-import type { GateChange, NextGate } from "../../engine/limits/change-gate.ts";
+import type { GateChange } from "../../engine/limits/change-gate.ts";
 import { changePut, raise } from "../../engine/fleet/change-numbers.ts";
-import { readQueueEdit } from "./queue-edit.ts";
-import type { QueueEdit } from "./queue-edit.ts";
+import { settingsOfGate } from "./queue-settings.ts";
+import type { QueueSettings } from "./queue-settings.ts";
+import { isQueueDefinition } from "../../engine/policies/queue-definition.ts";
+import type { QueueDefinition } from "../../engine/policies/queue-definition.ts";
+import { readQueueEdit } from "../../engine/policies/queue-edit.ts";
+import type { QueueEdit } from "../../engine/policies/queue-edit.ts";
 import type { Due } from "../../model/job/change.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { foreverMs, gateName, queueGateKey, sharesMax } from "../../model/limits/gate.ts";
-import type { KeptHistory } from "../../model/job/job-policy.ts";
-import { boundsOf, readBody, settingsOf } from "../../model/limits/limit.ts";
-import type { LimitBody, LimitSettings, Rate } from "../../model/limits/limit.ts";
+import {
+  afterQueueDefinition,
+  afterQueueEdit,
+  boundsOf,
+  pauseByDefinition,
+} from "../../model/limits/limit.ts";
+import type { LimitBody, LimitSettings } from "../../model/limits/limit.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { afterPolicyEdit } from "../../model/fleet/queue-policy.ts";
-import type { Backoff } from "../../model/job/retry-policy.ts";
-import type { Gate } from "../../store/records.ts";
 
 type QueuesNeeds = Needs<"store" | "log" | "queuePolicies">;
-
-export interface QueueSettings {
-  readonly queue: string;
-  readonly paused: boolean;
-  /** When the pause ends by itself; null if it does not, or if the queue is not paused. */
-  readonly pausedUntil: Date | null;
-  readonly draining: boolean;
-  /** How many jobs of the queue run at once, over all processes; null for any number. */
-  readonly concurrency: number | null;
-  /** How many jobs of the queue start per period; null for any number. */
-  readonly rate: Rate | null;
-  /** Slots over all live workers, set by an operator; null leaves it to the workers. */
-  readonly total: number | null;
-  /** Slots of each worker for this queue; null leaves it to the workers. */
-  readonly localConcurrency: number | null;
-  /** For jobs whose enqueue and definition say nothing; null leaves it to the code's defaults. */
-  readonly attempts: number | null;
-  readonly backoff: Backoff | null;
-  /** How long and how many finished jobs are kept, by outcome; null leaves it to the store's retention. */
-  readonly retention: KeptHistory | null;
-}
 
 export class Queues {
   readonly #needs: QueuesNeeds;
@@ -83,11 +68,17 @@ export class Queues {
       closed = { inMs: durationMs(length, "queues.pause: for") };
       if (closed.inMs === 0) throw invalidOption("queues.pause: for must be longer than 0.");
     }
-    return this.#change("queues.pause", queue, () => ({ closed }));
+    return this.#change("queues.pause", queue, (body) => ({
+      closed,
+      body: { ...body, isPauseEdited: true },
+    }));
   }
 
   async resume(queue: string): Promise<QueueSettings> {
-    return this.#change("queues.resume", queue, () => ({ closed: null }));
+    return this.#change("queues.resume", queue, (body) => ({
+      closed: null,
+      body: { ...body, isPauseEdited: true },
+    }));
   }
 
   /** The queue takes no new jobs until `undrain`; the jobs that are there run to their end. */
@@ -102,24 +93,51 @@ export class Queues {
   /** How much of the queue runs, and the defaults of its jobs, for all processes. */
   async set(queue: string, edit: QueueEdit): Promise<QueueSettings> {
     const { bounds, policy } = readQueueEdit(edit, "queues.set");
-    this.#checkShares({ concurrency: null, rate: null, ...bounds });
+    this.#checkShares({ concurrency: null, rate: null, ...bounds }, "queues.set");
     return this.#change("queues.set", queue, (body) => ({
       body: {
         ...body,
-        edited: { ...body.edited, ...bounds },
-        queue: afterPolicyEdit(body.queue ?? {}, policy),
+        edited: afterQueueEdit(body, bounds),
+        queue: afterPolicyEdit(body.queue ?? {}, policy, body.queueDefined),
       },
     }));
   }
 
   /**
+   * Defines the defaults of a queue in code, made by queue(). What an operator has set stays, each setting by itself.
+   * Workers define those of their option `queueDefaults` when they start.
+   */
+  async define(definition: QueueDefinition): Promise<QueueSettings> {
+    if (!isQueueDefinition(definition))
+      throw invalidOption("queues.define: the definition must be one made by queue().");
+    const { queue, bounds, defined } = definition;
+    this.#checkShares(bounds, `queue ${JSON.stringify(queue)}`);
+    return this.#change("queues.define", queue, (body) => {
+      const next = afterQueueDefinition(body, bounds, defined);
+      if (next === null) return null;
+      const pauses = pauseByDefinition(body, defined);
+      if (pauses === null) return { body: next };
+      return { body: next, closed: pauses ? { at: foreverMs } : null };
+    });
+  }
+
+  /** Drops what operators have set: the queue is as the code defines it, and takes new jobs. */
+  async reset(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.reset", queue, (body) => {
+      const { edited: _edited, queue: _set, isPauseEdited: _pause, ...kept } = body;
+      const closed = kept.queueDefined?.paused === true ? { at: foreverMs } : null;
+      return { body: { ...kept, edited: {} }, closed, isDraining: false };
+    });
+  }
+
+  /**
    * Each partition gets a share of a queue's bounds. A partition without a share would run nothing, so that is refused.
    */
-  #checkShares(settings: LimitSettings): void {
+  #checkShares(settings: LimitSettings, what: string): void {
     const { partitions = 1 } = this.#needs.store;
     const most = sharesMax(boundsOf(settings));
     if (most >= partitions) return;
-    const sentence = `queues.set: a concurrency or a burst of ${most} cannot be shared by the ${partitions} partitions of this store.`;
+    const sentence = `${what}: a concurrency or a burst of ${most} cannot be shared by the ${partitions} partitions of this store.`;
     const advice = `Give at least ${partitions}, or give the jobs a limit: all jobs of a limit lie in one partition.`;
     throw new MillraceError("placement-conflict", `${sentence} ${advice}`);
   }
@@ -127,7 +145,7 @@ export class Queues {
   async #change(
     what: string,
     queue: string,
-    change: (body: LimitBody) => GateChange,
+    change: (body: LimitBody) => GateChange | null,
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(
@@ -142,27 +160,4 @@ export class Queues {
     await Promise.all([this.#needs.queuePolicies.refresh(), raise(this.#needs, [changePut("settings")])]);
     return this.settings(queue);
   }
-}
-
-export function isPaused({ closedUntil }: Pick<Gate, "closedUntil">, now: number): boolean {
-  return closedUntil !== null && closedUntil > now;
-}
-
-function settingsOfGate(queue: string, gate: NextGate | null, now: number): QueueSettings {
-  const paused = gate !== null && isPaused(gate, now);
-  const until = paused ? gate.closedUntil : null;
-  const body = readBody(gate?.body ?? null);
-  const { total, localConcurrency, attempts, backoff, retention } = body.queue ?? {};
-  return {
-    queue,
-    paused,
-    pausedUntil: until === null || until === foreverMs ? null : new Date(until),
-    draining: gate?.isDraining ?? false,
-    ...settingsOf(body),
-    total: total ?? null,
-    localConcurrency: localConcurrency ?? null,
-    attempts: attempts ?? null,
-    backoff: backoff ?? null,
-    retention: retention ?? null,
-  };
 }

@@ -7,7 +7,7 @@
 import { gateName, queueGateKey } from "../../model/limits/gate.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
-import { readBody } from "../../model/limits/limit.ts";
+import { queuePolicyOf, readBody } from "../../model/limits/limit.ts";
 import { keptCountOf, keptMsOf } from "../../model/fleet/queue-policy.ts";
 import { addByPartition } from "../../store/partitioned/by-partition.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
@@ -166,7 +166,7 @@ type QueueBounds = readonly (readonly [queue: string, own: KeptHistory])[];
 async function queueBounds({ store }: Needs<"store">): Promise<QueueBounds> {
   const all: [string, KeptHistory][] = [];
   for await (const { gate } of allGates(store, queueGateKey(""))) {
-    const { retention } = readBody(gate.body).queue ?? {};
+    const { retention } = queuePolicyOf(readBody(gate.body));
     if (retention !== undefined) all.push([gateName(gate.key), retention]);
   }
   return all;

@@ -1,13 +1,13 @@
 /**
- * What operators have set of queues (model/fleet/queue-policy.ts), as far as this process needs it. The queues that its
- * workers serve are read together: when a worker starts, when the change number of settings has grown
+ * What operators and code have set of queues (model/fleet/queue-policy.ts), as far as this process needs it. The queues
+ * that its workers serve are read together: when a worker starts, when the change number of settings has grown
  * (fleet/change-numbers.ts), and once a minute, because a number that could not be written is not waited for. Whoever
  * decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.
  */
 import { gateName, queueGateKey } from "../../model/limits/gate.ts";
-import { readBody } from "../../model/limits/limit.ts";
+import { queuePolicyOf, readBody } from "../../model/limits/limit.ts";
 import type { QueuePolicy } from "../../model/fleet/queue-policy.ts";
 import type { Store } from "../../store/store.ts";
 import type { Logger } from "../log/logger.ts";
@@ -63,7 +63,7 @@ export class QueuePolicies {
       const { gates } = await this.#around.store.readGates({ keys: asked.map(queueGateKey), mayFail: true });
       const bodies = new Map(gates.map(({ key, body }) => [gateName(key), body]));
       const news = asked.filter((queue) =>
-        this.#heed(queue, readBody(bodies.get(queue) ?? null).queue ?? none),
+        this.#heed(queue, queuePolicyOf(readBody(bodies.get(queue) ?? null))),
       );
       if (news.length === 0) return;
       for (const user of this.#users) if (user.queues.some((queue) => news.includes(queue))) user.changed();

@@ -1,10 +1,10 @@
 /**
- * The settings that an operator makes for a queue, besides its bounds: defaults for its jobs, which come after the
- * job's own options and before the code's defaults, and the slots of each worker. They are kept in the body of the
- * queue's gate.
+ * The settings of a queue, besides its bounds: defaults for its jobs, which come after the job's own options and before
+ * the code's defaults, and the slots of each worker. They are kept in the body of the queue's gate.
  *
  *   enqueue option, definition     frozen with the job at its submit
  *   operator's queue setting       read when it is decided: here
+ *   the code's queue default       the same
  *   code default, engine default   of the process that decides
  */
 import { outcomesNotKept } from "../job/job-policy.ts";
@@ -27,8 +27,28 @@ export interface QueuePolicy {
 /** Absent fields do not change; null removes a setting. */
 export type QueuePolicyEdit = { readonly [Key in keyof QueuePolicy]: QueuePolicy[Key] | null };
 
-export function afterPolicyEdit(policy: QueuePolicy, edit: QueuePolicyEdit): QueuePolicy {
-  return Object.fromEntries(Object.entries({ ...policy, ...edit }).filter(([, value]) => value !== null));
+/** What the code says of a queue, besides its bounds. */
+export interface DefinedQueue extends Pick<QueuePolicy, "attempts" | "backoff" | "retention"> {
+  /** Whether the queue is paused until somebody resumes it; absent if the code leaves it alone. */
+  readonly paused?: boolean;
+}
+
+/** The operator's settings after an edit. One that is taken away stays as null if the code defines it. */
+export function afterPolicyEdit(
+  policy: QueuePolicyEdit,
+  edit: QueuePolicyEdit,
+  defined: DefinedQueue = {},
+): QueuePolicyEdit {
+  const edited = Object.entries({ ...policy, ...edit });
+  return Object.fromEntries(edited.filter(([key, value]) => value !== null || Object.hasOwn(defined, key)));
+}
+
+/** What is in force: the operator's settings before the code's. */
+export function policyInForce(
+  policy: QueuePolicyEdit = {},
+  { paused: _paused, ...defined }: DefinedQueue = {},
+): QueuePolicy {
+  return Object.fromEntries(Object.entries({ ...defined, ...policy }).filter(([, value]) => value !== null));
 }
 
 /** The defaults for jobs of the queue: the operator's settings, else the code's. */

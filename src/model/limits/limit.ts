@@ -3,8 +3,9 @@
  * edit holds until the code's definition changes. Both are in the gate's body, with the counters of its throttles. No
  * rule reads the body: cap and rate, also for each key, are computed from it.
  *
- * A queue's gate and that of one key keep their settings in the same way; nothing of these is defined in code. Absent
- * fields in the edit of a key are as the limit says for each key.
+ * A queue's gate and that of one key keep their settings in the same way; nothing of a key is defined in code. Absent
+ * fields in the edit of a key are as the limit says for each key. An edit of a queue also holds when the code's
+ * definition changes.
  */
 import type { GateBounds, TokenRate } from "./gate.ts";
 import { durationMs } from "../duration.ts";
@@ -12,7 +13,8 @@ import type { Duration } from "../duration.ts";
 import { learnedByThrottle, learnedByUse, learnedConcurrency, readLearn } from "./learning.ts";
 import type { Learn, Learned } from "./learning.ts";
 import { checkOptions, checkWhole, invalidOption } from "../option.ts";
-import type { QueuePolicy } from "../fleet/queue-policy.ts";
+import { policyInForce } from "../fleet/queue-policy.ts";
+import type { DefinedQueue, QueuePolicy, QueuePolicyEdit } from "../fleet/queue-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 export interface RateOptions {
@@ -56,8 +58,12 @@ export interface LimitBody {
   readonly throttle: Throttle | null;
   /** For a limit that learns; absent before it has learned anything. */
   readonly learned?: Learned;
-  /** For a queue's gate: the operator's other settings of the queue. */
-  readonly queue?: QueuePolicy;
+  /** For a queue's gate: the operator's other settings of the queue; null for one that is taken away. */
+  readonly queue?: QueuePolicyEdit;
+  /** For a queue's gate: what its definition in code says besides `defined`. */
+  readonly queueDefined?: DefinedQueue;
+  /** For a queue's gate: an operator has paused or resumed it, so the code's `paused` counts no more. */
+  readonly isPauseEdited?: true;
 }
 
 const permitsMax = 1_000_000_000;
@@ -218,6 +224,42 @@ export function afterDefinition(body: LimitBody, defined: LimitSettings): LimitB
   return isSame(body.defined, defined) ? null : { ...body, defined, edited: {} };
 }
 
+/** The bounds that an operator has set, after an edit. One that is taken away stays as null if the code defines it. */
+export function afterQueueEdit(
+  { defined, edited }: LimitBody,
+  bounds: Partial<BoundSettings>,
+): Partial<LimitSettings> {
+  const next = { ...edited, ...bounds };
+  for (const key of ["concurrency", "rate"] as const)
+    if (next[key] === null && (defined?.[key] ?? null) === null) delete next[key];
+  return next;
+}
+
+/** The policy of a queue that is in force. */
+export function queuePolicyOf({ queue, queueDefined }: LimitBody): QueuePolicy {
+  return policyInForce(queue, queueDefined);
+}
+
+/** The body after the code has defined its queue; null if the definition has not changed. Edits stay. */
+export function afterQueueDefinition(
+  body: LimitBody,
+  bounds: LimitSettings,
+  queueDefined: DefinedQueue,
+): LimitBody | null {
+  const isKnown = JSON.stringify(body.queueDefined) === JSON.stringify(queueDefined);
+  return isKnown && isSame(body.defined, bounds) ? null : { ...body, defined: bounds, queueDefined };
+}
+
+/** Whether a new definition of a queue pauses it (true) or lets it go on (false); null for neither. */
+export function pauseByDefinition(
+  { queueDefined, isPauseEdited }: LimitBody,
+  next: DefinedQueue,
+): boolean | null {
+  const before = queueDefined?.paused ?? false;
+  const after = next.paused ?? false;
+  return isPauseEdited === true || before === after ? null : after;
+}
+
 export function isSame(one: LimitSettings | null, other: LimitSettings): boolean {
   if (one === null || !hasSameBounds(one, other)) return false;
   const [learns, alike] = [one.learn, other.learn];
@@ -235,25 +277,34 @@ function hasSameBounds(one: BoundSettings, other: BoundSettings): boolean {
   return rate.max === max && rate.perMs === perMs && rate.burst === burst && rate.window === window;
 }
 
-export function writeBody({ defined, edited, throttle, learned, queue }: LimitBody): string {
-  return JSON.stringify({
-    ...{ defined, edited, throttle },
-    ...(learned && { learned }),
-    ...(queue && { queue }),
-  } satisfies LimitBody);
+export function writeBody({ defined, edited, throttle, ...rare }: LimitBody): string {
+  return JSON.stringify({ defined, edited, throttle, ...pickRare(rare) } satisfies LimitBody);
 }
 
 /** An unreadable text counts as empty: the code then defines the limit again. */
 export function readBody(text: string | null): LimitBody {
   if (text === null) return emptyBody;
   try {
-    const { defined, edited, throttle, learned, queue } = JSON.parse(text) as Partial<LimitBody>;
+    const { defined, edited, throttle, ...rare } = JSON.parse(text) as Partial<LimitBody>;
     return {
       ...{ defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null },
-      ...(learned && { learned }),
-      ...(queue && { queue }),
+      ...pickRare(rare),
     };
   } catch {
     return emptyBody;
   }
+}
+
+function pickRare({
+  learned,
+  queue,
+  queueDefined,
+  isPauseEdited,
+}: Partial<LimitBody>): Pick<LimitBody, "learned" | "queue" | "queueDefined" | "isPauseEdited"> {
+  return {
+    ...(learned && { learned }),
+    ...(queue && { queue }),
+    ...(queueDefined && { queueDefined }),
+    ...(isPauseEdited && { isPauseEdited }),
+  };
 }

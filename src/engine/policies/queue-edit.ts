@@ -6,8 +6,8 @@ import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import type { QueuePolicy, QueuePolicyEdit } from "../../model/fleet/queue-policy.ts";
 import { readAttempts, readBackoff } from "../../model/job/retry-policy.ts";
 import type { BackoffOptions } from "../../model/job/retry-policy.ts";
-import { readKept } from "../../engine/policies/kept-options.ts";
-import type { KeptOptions } from "../../engine/policies/kept-options.ts";
+import { readKept } from "./kept-options.ts";
+import type { KeptOptions } from "./kept-options.ts";
 
 /** A setting that is left out stays; null removes it. */
 export interface QueueEdit {
