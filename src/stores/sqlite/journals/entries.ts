@@ -69,7 +69,8 @@ export function appendForeign({ statements, now }: Step, seq: number, put: Entry
   readEntries(statements, seq, reads, number);
 }
 
-const perRow = "seq, number, at, key, body, unread";
+/** In a set, `at` is the number of the row. */
+const perRow = "seq, number, accepted_at, key, body, unread";
 /** Inputs: these of each row. A row whose key is known is passed over. */
 const addOwn = openRowSets(
   perRow,

@@ -61,6 +61,20 @@ export const journalCases: ContractGroup = {
   about: "journals",
   cases: [
     [
+      "however many entries one call appends, each has the number, the time, the key and the body that it was given",
+      async ({ store, lease, platform }) => {
+        const runs = [await lease(aJob({ id: "a" })), await lease(aJob({ id: "b" }))];
+        platform.advance(7);
+        const keys = Array.from({ length: 40 }, (_, at) => `k${at}`);
+        await store.recordIfLeased(runs.map((run) => aRecord(run, ...keys.map((key) => anEntry(key)))));
+        const wanted = keys.map((key, at) => ({
+          ...{ number: at + 1, at: startAt + 7, key, body: `body of ${key}` },
+        }));
+        expect(await journalOf(store, "a")).toEqual(wanted);
+        expect(await journalOf(store, "b")).toEqual(wanted);
+      },
+    ],
+    [
       "entries are numbered from 1 on without gaps, each with the time at which it was accepted",
       async ({ store, lease, platform, read, events }) => {
         const leased = await lease(aJob({ id: "a" }));
