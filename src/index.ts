@@ -168,9 +168,12 @@ export type { CloseReport } from "./client/millrace.ts";
 export type { Enqueuer, EnqueuerInTransaction, HandlesOf, PublishedJob } from "./client/jobs/enqueuer.ts";
 export type {
   BroadcastTarget,
+  KeyedSignalAnswer,
+  KeyedSignalOptions,
   SignalAnswer,
   SignalOptions,
   SignalRefusal,
+  SignalTarget,
 } from "./client/durable/signals.ts";
 export { defineConfig } from "./client/millrace-config.ts";
 export type { MillraceConfig } from "./client/millrace-config.ts";

@@ -43,7 +43,15 @@ import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { Approvals } from "./durable/approvals.ts";
 import { Runs } from "./durable/runs.ts";
 import { Signals } from "./durable/signals.ts";
-import type { BroadcastTarget, SignalAnswer, SignalOptions } from "./durable/signals.ts";
+import { isTarget } from "./durable/signals.ts";
+import type {
+  BroadcastTarget,
+  KeyedSignalAnswer,
+  KeyedSignalOptions,
+  SignalAnswer,
+  SignalOptions,
+  SignalTarget,
+} from "./durable/signals.ts";
 import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
 import { readDutyViews } from "./workers/duty-views.ts";
@@ -297,9 +305,26 @@ export class Millrace implements Enqueuer {
     value?: unknown,
     options?: SignalOptions,
   ): Promise<SignalAnswer>;
+  /**
+   * Sends it to a business key, such as the number of a payment: every run that waits there gets it
+   * (`step.waitFor(name, { key })`), or else the first one that does within a day.
+   *
+   * @example
+   *   await mill.signal({ key: "payment 4711" }, "paid", { ref: "visa" }, { key: event.id });
+   */
+  signal(
+    target: SignalTarget,
+    name: string,
+    value?: unknown,
+    options?: KeyedSignalOptions,
+  ): Promise<KeyedSignalAnswer>;
   async signal(...given: readonly unknown[]): Promise<SignalAnswer> {
     this.#checkOpen();
     const [first] = given;
+    if (isTarget(first)) {
+      const [target, signal, sent, how] = given as [SignalTarget, string, unknown, KeyedSignalOptions];
+      return this.#signals.sendToKey(target, signal, sent, how);
+    }
     if (typeof first === "object" && first !== null && "job" in first) {
       const [submission, signal, sent, how] = given as [
         AnySubmission,

@@ -26,6 +26,11 @@ const order = job("order", {
 const double = job<number, number>("double", { retry: { attempts: 1 } });
 const parent = job<null, unknown>("parent", { durable: { version: 1 }, retry: { attempts: 1 } });
 const trip = job<null, null>("trip", { durable: { version: 1 }, retry: { attempts: 1 } });
+const invoice = job("invoice", {
+  input: z.object({ numbers: z.array(z.string()) }),
+  signals: { settled: z.object({ by: z.string() }) },
+  durable: { version: 1 },
+});
 const counter = job<number, number>("counter", { durable: { version: 1 } });
 
 /** What happened outside of the store, over all processes of a test. */
@@ -73,6 +78,17 @@ function handlersOf({ done, keys }: Outside): readonly Handler[] {
         await step.run(name, () => void done.push(name), { undo: () => void done.push(`no ${name}`) });
       throw new Unrecoverable("no car");
     }),
+    handler(invoice, async ({ input, step }) =>
+      step.each(
+        "settle",
+        input.numbers,
+        (number) => number,
+        async (number, own) => {
+          const settled = await own.waitFor("settled", { key: `invoice ${number}` });
+          return `${number} by ${settled.value.by}`;
+        },
+      ),
+    ),
     handler(counter, async ({ input, step }) => {
       await step.run("count", () => input);
       return input === 3 ? input : step.continueWith(input + 1);
@@ -146,6 +162,31 @@ describe.each([...usePlaces(), ["a bucket", aBucket] as const])("on %s", (title,
     const run = await mill.enqueue(counter, 0);
     expect(await run.result(wait)).toBe(3);
     expect((await mill.runs.get(run.id))?.round).toBe(3);
+  });
+
+  test("signals by business key, before and after the waits, to one run and to many", async () => {
+    const { mill } = await start();
+    const send = (number: string, by: string) =>
+      mill.signal({ key: `invoice ${number}` }, "settled", { by }, { key: by });
+    expect(await send("1", "early")).toEqual({ kind: "buffered", runs: 0 });
+    expect(await send("1", "early")).toEqual({ kind: "duplicate", runs: 0 });
+    const [one, two] = await mill.enqueueMany([
+      invoice.with({ numbers: ["1", "2", "3"] }),
+      invoice.with({ numbers: ["3"] }),
+    ]);
+    const waits = (count: number) =>
+      until("the runs wait", async () => {
+        const { runs } = await mill.runs.waiting({ signal: "settled", key: "invoice 3" });
+        return runs.length === count;
+      });
+    await waits(2);
+    expect(await send("2", "late")).toEqual({ kind: "delivered", runs: 1 });
+    expect(await send("2", "late")).toEqual({ kind: "duplicate", runs: 0 });
+    expect(await send("3", "both")).toEqual({ kind: "delivered", runs: 2 });
+    expect(await one.result(wait)).toEqual(["1 by early", "2 by late", "3 by both"]);
+    expect(await two.result(wait)).toEqual(["3 by both"]);
+    // The waits are over, so a signal that comes later is not for them.
+    expect(await send("3", "nobody")).toEqual({ kind: "buffered", runs: 0 });
   });
 
   test("a cancel ends a waiting run and what it has invoked", async () => {

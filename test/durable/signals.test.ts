@@ -53,6 +53,38 @@ test("a signal of the caller's transaction comes with its commit, and not after 
   expect(await mill.handle(order, id).result()).toBe("with its run");
 });
 
+test("a signal to a business key comes with the commit too, once by its key", async () => {
+  const run = await mill.enqueue(order, { id: 1 });
+  const database = new DatabaseSync(join(folder, "jobs.db"));
+  await mill.work([
+    handler(order, async ({ step }) => {
+      const [one, other] = await Promise.all([
+        step.waitFor("paid", { key: "pay-1" }),
+        step.waitFor("paid", { key: "pay-1" }),
+      ]);
+      return [one.value.ref, other.value.ref].toSorted().join(" ");
+    }),
+  ]);
+  const send = (ref: string, key: string) =>
+    mill.in(database).signal({ key: "pay-1" }, "paid", { ref }, { key });
+  const transact = async (end: string, refs: readonly [ref: string, key: string][]): Promise<void> => {
+    database.exec("BEGIN IMMEDIATE");
+    for (const [ref, key] of refs) expect(await send(ref, key)).toBe("pay-1");
+    database.exec(end);
+  };
+  await transact("ROLLBACK", [["rolled back", "e-1"]]);
+  await transact("COMMIT", [
+    ["first", "e-1"],
+    ["first again", "e-1"],
+  ]);
+  await transact("COMMIT", [
+    ["first again", "e-1"],
+    ["second", "e-2"],
+  ]);
+  database.close();
+  expect(await run.result()).toBe("first second");
+});
+
 test("a signal starts its run, and the same signal again starts no second one", async () => {
   const submission = order.with({ id: 1 }, { id: "order-1" });
   const first = await mill.signal(submission, "paid", { ref: "visa" }, { key: "event" });

@@ -94,11 +94,12 @@ function startOfAttempt({
 
 /** A step is one moment, or two if it was waited for. */
 function momentsOf(step: RunStepView, now: number): readonly Moment[] {
-  const { kind, state, at, endedAt, failures, signal, until } = step;
+  const { kind, state, at, endedAt, failures, signal, key, until } = step;
   const name = escapeText(step.step);
   const isAwaited = signal !== null || kind === "sleep" || kind === "invoke";
   const times = failures === 0 ? "" : failures === 1 ? ", failed once" : `, failed ${failures} times`;
-  const began = { at, lines: [`${stepWords[kind]} ${name} began${limitText(until, now)}`] };
+  const where = key === null ? "" : ` at the key ${escapeText(key)}`;
+  const began = { at, lines: [`${stepWords[kind]} ${name} began${where}${limitText(until, now)}`] };
   if (endedAt === null)
     return [
       isAwaited ? began : { at, lines: [`step ${name} waits to run again${times}${limitText(until, now)}`] },

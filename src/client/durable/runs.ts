@@ -22,6 +22,8 @@ export interface RunStepView {
   /** How often its code has failed. */
   readonly failures: number;
   readonly signal: string | null;
+  /** The business key at which it waits for the signal; null for none. */
+  readonly key: string | null;
   /** When its time is over, or when it is tried again; null for never. */
   readonly until: Date | null;
 }
@@ -42,6 +44,8 @@ export interface RunView {
 export interface WaitingOptions {
   /** The signal that is waited for; absent for any. */
   signal?: string;
+  /** The business key at which it is waited for; absent for any and none. */
+  key?: string;
   queue?: string;
   name?: string;
   max?: number;
@@ -152,18 +156,19 @@ export class Runs {
   /** One page of suspended runs, newest first, with what each waits for. */
   async waiting(options: WaitingOptions = {}): Promise<WaitingPage> {
     const what = "runs.waiting";
-    const known = ["signal", "queue", "name", "max", "cursor"];
+    const known = ["signal", "key", "queue", "name", "max", "cursor"];
     const {
       signal,
+      key,
       queue,
       name,
       max = 100,
       cursor: from = null,
     } = checkOptions(options, what, known) as WaitingOptions;
     checkWhole(max, `${what}: max`, 1, 1000);
-    for (const [key, value] of Object.entries({ signal, queue, name }))
+    for (const [option, value] of Object.entries({ signal, key, queue, name }))
       if (value !== undefined && typeof value !== "string")
-        throw new MillraceError("invalid-option", `${what}: ${key} must be a text.`);
+        throw new MillraceError("invalid-option", `${what}: ${option} must be a text.`);
     const { store } = this.#needs;
     const filter = {
       states: ["suspended"] as const,
@@ -184,7 +189,11 @@ export class Runs {
         return { id: job.id, queue: job.queue, name: job.name, waits };
       });
       runs.push(
-        ...found.filter(({ waits }) => signal === undefined || waits.some((wait) => wait.signal === signal)),
+        ...found.filter(
+          ({ waits }) =>
+            (signal === undefined && key === undefined) ||
+            waits.some((wait) => wait.signal === (signal ?? wait.signal) && wait.key === (key ?? wait.key)),
+        ),
       );
       cursor = page.cursor;
     } while (cursor !== null && runs.length < max);
@@ -198,9 +207,9 @@ function readBy(body: { readonly kind: string }): readonly number[] {
 }
 
 function viewStep(step: RunStep): RunStepView {
-  const { call, kind, state, at, endedAt, failures, signal, until } = step;
+  const { call, kind, state, at, endedAt, failures, signal, businessKey, until } = step;
   return {
-    ...{ step: call, kind, state, failures, signal },
+    ...{ step: call, kind, state, failures, signal, key: businessKey },
     at: new Date(at),
     endedAt: endedAt === null ? null : new Date(endedAt),
     until: until === null ? null : new Date(until),

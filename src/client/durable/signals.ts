@@ -10,6 +10,7 @@ import {
   sendTo,
 } from "../../engine/durable/kept-signals.ts";
 import type { Broadcast, Sent } from "../../engine/durable/kept-signals.ts";
+import { carryOutKeyedSignal, keyedSignalUnit } from "../../engine/durable/keyed-signals.ts";
 import type { DurablePart, SignalSchemas } from "../../engine/durable/durable-definition.ts";
 import { callKeys, withinLimit } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
@@ -21,6 +22,8 @@ import { checkSchema } from "../../engine/submit/standard-schema.ts";
 import { unitOf } from "../../engine/submit/submitter.ts";
 import type { StandardSchema } from "../../engine/submit/standard-schema.ts";
 import { journalLimits } from "../../model/durable/journal-entry.ts";
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
@@ -48,6 +51,30 @@ export type SignalAnswer =
 
 /** `finished`: the job has ended. `buffer-full`: too many signals wait that no wait has taken. */
 export type SignalRefusal = "finished" | "buffer-full";
+
+/** To whatever waits at a business key: `step.waitFor(name, { key })`. */
+export interface SignalTarget {
+  readonly key: string;
+}
+
+export interface KeyedSignalOptions extends SignalOptions {
+  /**
+   * How long a signal that no run waits for is kept for the first one that does, and how long its own key is known. A
+   * day by default.
+   */
+  keep?: Duration;
+}
+
+/** Definitions and submissions have no such member. */
+export function isTarget(value: unknown): value is SignalTarget {
+  return typeof value === "object" && value !== null && "key" in value;
+}
+
+/** `buffered`: no run waits there yet. */
+export type KeyedSignalAnswer = SignalAnswer & {
+  /** How many runs have it. */
+  readonly runs: number;
+};
 
 /** Which runs a broadcast is for. */
 export type BroadcastTarget = { readonly tag: string } | { readonly flow: string };
@@ -124,6 +151,64 @@ export class Signals {
     return isOurs ? { kind: "buffered" } : answerOf(made, run);
   }
 
+  /** To every run that waits at the key now, or else to the first one that does. */
+  async sendToKey(
+    target: SignalTarget,
+    name: string,
+    value: unknown,
+    options: KeyedSignalOptions = {},
+  ): Promise<KeyedSignalAnswer> {
+    const unit = this.#keyed(target, name, value, { options });
+    const { submitter, platform } = this.#needs;
+    return withinLimit(options, {
+      ...{ platform, what: "signal", isWrite: true },
+      run: async () => {
+        const answer = await submitter.submit(unit);
+        if (answer.kind === "refused") return { kind: "duplicate", runs: 0 };
+        const { runs, full } = await carryOutKeyedSignal(this.#needs, unit.docs[0].id);
+        if (runs > 0) return { kind: "delivered", runs };
+        return full > 0 ? { kind: "refused", reason: "buffer-full", runs } : { kind: "buffered", runs };
+      },
+    });
+  }
+
+  /** The same when the caller's transaction commits. A repeat of the sender's key changes nothing. */
+  async sendToKeyIn(
+    submit: (unit: SubmitUnit) => Promise<SubmitAnswer>,
+    target: SignalTarget,
+    {
+      name,
+      value,
+      options = {},
+    }: { readonly name: string; readonly value: unknown; readonly options?: KeyedSignalOptions },
+  ): Promise<string> {
+    await submit(this.#keyed(target, name, value, { options, inMs: 0 }));
+    return target.key;
+  }
+
+  #keyed(
+    target: SignalTarget,
+    name: string,
+    value: unknown,
+    { options, inMs }: { readonly options: KeyedSignalOptions; readonly inMs?: number },
+  ): ReturnType<typeof keyedSignalUnit> {
+    const { keep = keepMs, ...others } = checkOptions(options, "signal", [
+      ...signalKeys,
+      "keep",
+    ]) as KeyedSignalOptions;
+    const { key } = checkOptions(target, "signal: its target", ["key"]) as Partial<SignalTarget>;
+    const businessKey = checkName(key, "signal: the business key");
+    const read = this.#read("signal", name, others);
+    // Any job may wait there, so only what all refuse is refused here.
+    const takers = this.#needs.knownSignals.taking(read.name);
+    const taker = takers.find((schemas) => takes(schemas, read.name, value)) ?? takers[0];
+    const sent = { ...this.#sent(read, taker, value), businessKey };
+    return keyedSignalUnit(this.#needs, sent, {
+      ...{ keepMs: durationMs(keep, "signal: keep"), isRepeatable: others.key !== undefined },
+      ...(inMs === undefined ? {} : { inMs }),
+    });
+  }
+
   /** Sent when the caller's transaction commits. Nothing about the run is known before, so it is checked later. */
   async sendIn(
     submit: (unit: SubmitUnit) => Promise<SubmitAnswer>,
@@ -180,10 +265,7 @@ export class Signals {
   }
 
   #read(what: string, name: unknown, options: SignalOptions): Omit<Sent, "value"> {
-    const { key = this.#needs.ids.mint(), source } = checkOptions(options, what, [
-      ...["key", "source"],
-      ...callKeys,
-    ]) as SignalOptions;
+    const { key = this.#needs.ids.mint(), source } = checkOptions(options, what, signalKeys) as SignalOptions;
     return {
       name: checkName(name, `${what}: name`),
       key: checkName(key, `${what}: key`),
@@ -204,6 +286,8 @@ export class Signals {
   }
 }
 
+const signalKeys = ["key", "source", ...callKeys];
+const keepMs = 24 * 60 * 60 * 1000;
 /** The duty goes on with a broadcast whose sender has not ended it after this time. */
 const leftMs = 5000;
 
@@ -251,6 +335,15 @@ export function checkValue(schemas: SignalSchemas | undefined, name: string, val
     "invalid-option",
     `${what}: the schema of a signal must answer at once, because a run reads it between two of its steps.`,
   );
+}
+
+function takes(schemas: SignalSchemas, name: string, value: unknown): boolean {
+  try {
+    checkValue(schemas, name, value);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function answerOf(answer: ChangeAnswer, id: string): SignalAnswer {

@@ -28,14 +28,14 @@ export async function explainRun(needs: Needs<"store">, id: string): Promise<Run
   };
 }
 
-function waitText({ call, kind, signal, until }: RunStep, now: number): string {
+function waitText({ call, kind, signal, businessKey, until }: RunStep, now: number): string {
   const left = until === null ? "" : durationText(Math.max(0, until - now));
   const atMost = until === null ? "" : ` for ${left} at most`;
   switch (kind) {
     case "sleep":
       return `until the sleep ${quoteNames([call])} is over in ${left}`;
     case "wait":
-      return `for the signal ${quoteNames([signal ?? call])}${atMost}`;
+      return `for the signal ${quoteNames([signal ?? call])}${businessKey === null ? "" : ` at the key ${quoteNames([businessKey])}`}${atMost}`;
     case "approval":
       return `for the approval ${quoteNames([signal ?? call])}${atMost}`;
     case "invoke":

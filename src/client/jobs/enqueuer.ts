@@ -14,7 +14,8 @@ import type { TopicDefinition } from "../../engine/topics/topic-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
-import type { SignalOptions, Signals } from "../durable/signals.ts";
+import { isTarget } from "../durable/signals.ts";
+import type { KeyedSignalOptions, SignalOptions, Signals, SignalTarget } from "../durable/signals.ts";
 import type { FlowRun, Flows } from "../flows/flows.ts";
 import type { JobHandle } from "./job-handle.ts";
 
@@ -64,6 +65,13 @@ export interface EnqueuerInTransaction extends Enqueuer {
     name: string,
     value?: unknown,
     options?: Pick<SignalOptions, "key" | "source">,
+  ): Promise<string>;
+  /** Sends it to a business key. @returns the key. */
+  signal(
+    target: SignalTarget,
+    name: string,
+    value?: unknown,
+    options?: Pick<KeyedSignalOptions, "key" | "source" | "keep">,
   ): Promise<string>;
 }
 
@@ -138,7 +146,9 @@ export function enqueuerIn(
     },
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
     submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),
-    signal: (run, name, value, options) =>
-      signals.sendIn(submitting.submit, run, { name, value, ...(options === undefined ? {} : { options }) }),
+    signal: (to: string | AnySubmission | SignalTarget, name: string, value: unknown, options = {}) =>
+      isTarget(to)
+        ? signals.sendToKeyIn(submitting.submit, to, { name, value, options })
+        : signals.sendIn(submitting.submit, to, { name, value, options }),
   };
 }

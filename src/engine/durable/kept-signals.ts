@@ -4,6 +4,7 @@
  * documents delivers what a sender that died has left. A delivery may be repeated, because the journal accepts the key
  * of a signal once.
  */
+import { digestText } from "../../codec/digest.ts";
 import { writeEntry } from "../../model/durable/entry-text.ts";
 import { journalLimits } from "../../model/durable/journal-entry.ts";
 import type { EntryBody } from "../../model/durable/journal-entry.ts";
@@ -24,6 +25,8 @@ export interface Sent {
   readonly value: string | null;
   readonly key: string;
   readonly source?: string;
+  /** Left out for a signal that is sent to a run. */
+  readonly businessKey?: string;
 }
 
 interface KeptSignal extends Sent {
@@ -45,9 +48,15 @@ const unreadMax = { count: journalLimits.unreadSignalsMax, size: journalLimits.u
 const fullMs = 10_000;
 const pageMax = 500;
 
-export function appendOf({ name, value, key, source }: Sent): Append {
-  const body: EntryBody = { kind: "signal", name, value, ...(source === undefined ? {} : { source }) };
-  return { entry: writeEntry({ key: `signal:${key}`, body }), unreadMax };
+export function appendOf({ name, value, key, source, businessKey }: Sent): Append {
+  const body: EntryBody = {
+    ...{ kind: "signal", name, value },
+    ...(source === undefined ? {} : { source }),
+    ...(businessKey === undefined ? {} : { businessKey }),
+  };
+  // One event may be sent to several business keys of a run.
+  const own = businessKey === undefined ? "signal" : `keyed:${digestText(`${name}\n${businessKey}`)}`;
+  return { entry: writeEntry({ key: `${own}:${key}`, body }), unreadMax };
 }
 
 export function sendTo(needs: Needs<"changes">, run: string, sent: Sent): Promise<ChangeAnswer> {

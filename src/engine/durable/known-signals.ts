@@ -16,4 +16,9 @@ export class KnownSignals {
   of(job: string): SignalSchemas | undefined {
     return this.#byJob.get(job);
   }
+
+  /** Those of the jobs that take a signal of this name. */
+  taking(name: string): readonly SignalSchemas[] {
+    return [...this.#byJob.values()].filter((schemas) => Object.hasOwn(schemas, name));
+  }
 }

@@ -10,6 +10,12 @@ import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
 import { cancelKind, carryOutAll } from "../flows/requested-changes.ts";
 import { broadcastKind, carryOutBroadcasts, deliverSignals, signalKind } from "../durable/kept-signals.ts";
+import {
+  carryOutKeyedSignals,
+  keyedSignalKind,
+  keyedWaitKind,
+  lookAtWaits,
+} from "../durable/keyed-signals.ts";
 import { doDeferredWork } from "../flows/deferred-work.ts";
 import { replayKind } from "../flows/replay-flow.ts";
 import { stepBackfills } from "../schedules/backfills.ts";
@@ -40,6 +46,8 @@ const steps: readonly (readonly [
   [replayKind, carryOutAll],
   [signalKind, deliverSignals],
   [broadcastKind, carryOutBroadcasts],
+  [keyedSignalKind, carryOutKeyedSignals],
+  [keyedWaitKind, lookAtWaits],
 ];
 
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;

@@ -30,7 +30,7 @@ describe("the version of a run", () => {
 
 describe("an approval", () => {
   const answer = (number: number, source: string | null, approves = true): Answer => ({
-    ...{ number, at: number, name: "manager", value: null, wait: null, source, approves },
+    ...{ number, at: number, name: "manager", value: null, wait: null, businessKey: null, source, approves },
   });
 
   test("counts each source once", () => {
@@ -80,8 +80,18 @@ describe("signals", () => {
     const buffer = new SignalBuffer();
     for (const each of [signal(1, "a"), signal(2, "a", "?a#2"), signal(3, "b"), signal(4, "a")])
       buffer.add(each);
-    expect(numbers(buffer.unreadFor("a", "?a#1", null))).toEqual([1, 4]);
-    expect(numbers(buffer.unreadFor("a", "?a#2", 39))).toEqual([1, 2]);
+    expect(numbers(buffer.unreadFor("a", { call: "?a#1", businessKey: null, until: null }))).toEqual([1, 4]);
+    expect(numbers(buffer.unreadFor("a", { call: "?a#2", businessKey: null, until: 39 }))).toEqual([1, 2]);
+  });
+
+  test("of a business key are for the waits at it alone", () => {
+    const buffer = new SignalBuffer();
+    const first = signal(1, "a");
+    buffer.add({ ...first, body: { ...first.body, businessKey: "k" } as JournalEntry["body"] });
+    buffer.add(signal(2, "a"));
+    const offered = (businessKey: string | null): number[] =>
+      numbers(buffer.unreadFor("a", { call: "?a#1", businessKey, until: null }));
+    expect([offered("k"), offered(null), offered("other")]).toEqual([[1], [2], []]);
   });
 
   test("that were taken are offered to nobody, and the others stay for the next round", () => {
@@ -89,7 +99,7 @@ describe("signals", () => {
     for (const each of [signal(1, "a"), signal(2, "b"), signal(3, "a")]) buffer.add(each);
     expect(buffer.take(1)?.number).toBe(1);
     expect(buffer.take(9)).toBeUndefined();
-    expect(numbers(buffer.unreadFor("a", "?a#1", null))).toEqual([3]);
+    expect(numbers(buffer.unreadFor("a", { call: "?a#1", businessKey: null, until: null }))).toEqual([3]);
     expect(numbers(buffer.unread)).toEqual([2, 3]);
   });
 

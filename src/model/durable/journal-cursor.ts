@@ -21,6 +21,8 @@ import type { CallKind, JournalEntry } from "./journal-entry.ts";
 export interface AskedCall {
   readonly key: string;
   readonly kind: CallKind;
+  /** Of a wait: the business key at which it waits; null or absent for none. */
+  readonly businessKey?: string | null;
 }
 
 export type NextEntry<Call extends AskedCall> =
@@ -35,11 +37,17 @@ export interface Difference {
   readonly asked: string;
 }
 
+interface Recorded extends AskedCall {
+  readonly number: number;
+  /** Undefined if the journal does not say it. */
+  readonly businessKey?: string | null | undefined;
+}
+
 export class JournalCursor<Call extends AskedCall> {
   readonly #entries: JournalEntry[] = [];
   readonly #calls = new Map<string, Call>();
-  /** The kind that the journal holds under a key. */
-  readonly #kinds = new Map<string, { readonly as: CallKind; readonly number: number }>();
+  /** What the journal holds under a key. */
+  readonly #recorded = new Map<string, Recorded>();
   readonly #patches = new Map<string, boolean>();
   /** What the keys of closed branches begin with. */
   readonly #closed: string[] = [];
@@ -73,14 +81,20 @@ export class JournalCursor<Call extends AskedCall> {
       const { body } = entry;
       this.#bytes += sizeOfBody(body);
       if (body.kind === "gave-up") this.#giveUp(entry, body.call);
-      if ("as" in body && !this.#kinds.has(body.call))
-        this.#kinds.set(body.call, { as: body.as, number: entry.number });
+      if ("as" in body && !this.#recorded.has(body.call))
+        this.#recorded.set(body.call, {
+          ...{ kind: body.as, number: entry.number, key: body.call },
+          ...(body.kind === "opened" ? { businessKey: body.businessKey ?? null } : {}),
+        });
       if (body.kind === "patched") this.#patches.set(body.name, body.answer);
     }
   }
 
   #giveUp({ number }: JournalEntry, call: string): void {
     this.#lives.set(call, this.lifeOf(call) + 1);
+    const recorded = this.#recorded.get(call);
+    // The retry may wait at another key.
+    if (recorded !== undefined) this.#recorded.set(call, { ...recorded, businessKey: undefined });
     const own = this.#entries.filter(({ body }) => callOf(body) === call);
     for (const entry of own) this.#void.add(entry.number);
     const failed = own.findLast(({ body }) => body.kind !== "gave-up")?.number ?? number;
@@ -149,13 +163,11 @@ export class JournalCursor<Call extends AskedCall> {
       this.#askedLater.push(...aside);
       this.#putAside.delete(call.key);
     }
-    const recorded = this.#kinds.get(call.key);
-    if (recorded === undefined || recorded.as === call.kind) return null;
-    return {
-      entry: recorded.number,
-      recorded: callText(recorded.as, call.key),
-      asked: callText(call.kind, call.key),
-    };
+    const recorded = this.#recorded.get(call.key);
+    if (recorded === undefined) return null;
+    const { businessKey = call.businessKey ?? null } = recorded;
+    if (recorded.kind === call.kind && businessKey === (call.businessKey ?? null)) return null;
+    return { entry: recorded.number, recorded: callText(recorded), asked: callText(call) };
   }
 
   /**
@@ -238,7 +250,7 @@ export class JournalCursor<Call extends AskedCall> {
 
   /** What stands in the way of an entry that the handler does not ask for. @param open the calls that wait. */
   differenceAt(entry: JournalEntry, open: readonly AskedCall[]): Difference {
-    const asked = open.map(({ kind, key }) => callText(kind, key));
+    const asked = open.map(callText);
     return {
       entry: entry.number,
       recorded: entryText(entry.body),
@@ -248,7 +260,7 @@ export class JournalCursor<Call extends AskedCall> {
 }
 
 function entryText(body: JournalEntry["body"]): string {
-  return "as" in body ? callText(body.as, body.call) : body.kind;
+  return "as" in body ? callText({ kind: body.as, key: body.call }) : body.kind;
 }
 
 const kindNames: Readonly<Record<CallKind, string>> = {
@@ -263,8 +275,9 @@ const kindNames: Readonly<Record<CallKind, string>> = {
   each: "step.each",
 };
 
-export function callText(kind: CallKind, key: string): string {
-  return `${kindNames[kind]} ${JSON.stringify(key)}`;
+function callText({ kind, key, businessKey = null }: AskedCall): string {
+  const at = businessKey === null ? "" : ` at the key ${JSON.stringify(businessKey)}`;
+  return `${kindNames[kind]} ${JSON.stringify(key)}${at}`;
 }
 
 /** One sentence for the error of a run that diverged. */

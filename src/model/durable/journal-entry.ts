@@ -47,6 +47,8 @@ export type EntryBody =
       readonly kind: "opened";
       /** For people and lists: the name of the signal that is awaited. */
       readonly signal?: string;
+      /** Where it waits for the signal; left out for signals that are sent to the run itself. */
+      readonly businessKey?: string;
       /** Counted from the time of this entry, by the store's clock. */
       readonly endsInMs?: number;
       /** An instant that the caller named. */
@@ -95,6 +97,8 @@ export type EntryBody =
       readonly source?: string;
       /** Only for the wait with this key: a token names its wait. */
       readonly wait?: string;
+      /** Only for waits at this business key. */
+      readonly businessKey?: string;
     }
   | {
       readonly kind: "child";

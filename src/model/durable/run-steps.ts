@@ -2,6 +2,7 @@
  * The calls of a run as people read them, from its journal: what began and ended when, how often it failed, and how it
  * was undone. A call that was only opened is still waited for.
  */
+import { branchPrefix } from "./call-key.ts";
 import type { CallKind, EntryBody, JournalEntry } from "./journal-entry.ts";
 
 /**
@@ -32,6 +33,8 @@ export interface RunStep {
   readonly failures: number;
   /** The name of the signal that it waits for, or has taken; null for none. */
   readonly signal: string | null;
+  /** The business key at which it waits for the signal; null for none. */
+  readonly businessKey: string | null;
   /** When its time is over; null for never. */
   readonly until: number | null;
   /** What it failed with, encoded; null if it has not failed. */
@@ -44,13 +47,13 @@ type Draft = { -readonly [Key in keyof RunStep]: RunStep[Key] };
 export function stepsOf(entries: readonly JournalEntry[]): readonly RunStep[] {
   const steps = new Map<string, Draft>();
   for (const { body, at } of entries) {
-    if (body.kind === "raced") closeLosers(steps, body.call, body.winner, at);
+    if (body.kind === "raced") closeLosers(steps, body, at);
     if (!("call" in body)) continue;
     let step = steps.get(body.call);
     if (step === undefined) {
       step = {
         ...{ call: body.call, kind: "as" in body ? body.as : "invoke", state: "waiting", at, endedAt: null },
-        ...{ failures: 0, signal: null, until: null, error: null },
+        ...{ failures: 0, signal: null, businessKey: null, until: null, error: null },
       };
       steps.set(body.call, step);
     }
@@ -64,6 +67,7 @@ function applyTo(step: Draft, body: Extract<EntryBody, { readonly call: string }
   switch (body.kind) {
     case "opened":
       step.signal = body.signal ?? null;
+      step.businessKey = body.businessKey ?? null;
       step.until = body.endsAt ?? (body.endsInMs === undefined ? null : at + body.endsInMs);
       break;
     case "failed":
@@ -102,8 +106,24 @@ function applyTo(step: Draft, body: Extract<EntryBody, { readonly call: string }
   }
 }
 
-function closeLosers(steps: Map<string, Draft>, race: string, winner: string, at: number): void {
+function closeLosers(steps: Map<string, Draft>, raced: EntryBody, at: number): void {
   for (const [call, step] of steps)
-    if (call.startsWith(`${race}.`) && !call.startsWith(`${race}.${winner}/`) && step.endedAt === null)
+    if (step.endedAt === null && loses(raced, call))
       Object.assign(step, { state: "closed", endedAt: at, until: null });
+}
+
+/** Whether the call was made in a branch that has lost this race. */
+function loses(body: EntryBody, call: string): boolean {
+  return (
+    body.kind === "raced" &&
+    call.startsWith(`${body.call}.`) &&
+    !call.startsWith(branchPrefix(body.call, body.winner))
+  );
+}
+
+/** Whether this entry ends a wait. */
+export function endsWait(body: EntryBody, call: string): boolean {
+  if (loses(body, call)) return true;
+  const isOver = body.kind === "arrived" || body.kind === "rang" || body.kind === "error";
+  return isOver && body.call === call;
 }

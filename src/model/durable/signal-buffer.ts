@@ -14,6 +14,17 @@ export interface UnreadSignal {
   readonly source: string | null;
   /** The one wait that may take it; null for any. */
   readonly wait: string | null;
+  /** What it was sent to; null for the run itself. */
+  readonly businessKey: string | null;
+}
+
+/** A wait that may take a signal. */
+export interface TakingWait {
+  readonly call: string;
+  /** Null for signals that are sent to the run itself. */
+  readonly businessKey: string | null;
+  /** The end of its time; null for none. */
+  readonly until: number | null;
 }
 
 export class SignalBuffer {
@@ -23,19 +34,22 @@ export class SignalBuffer {
   add(entry: JournalEntry): void {
     const { number, at, body } = entry;
     if (body.kind !== "signal") return;
-    const { name, value, source = null, wait = null } = body;
-    const signal = { number, at, name, value, source, wait };
+    const { name, value, source = null, wait = null, businessKey = null } = body;
+    const signal = { number, at, name, value, source, wait, businessKey };
     const list = this.#unread.get(name);
     if (list === undefined) this.#unread.set(name, [signal]);
     else list.push(signal);
     this.#all.set(number, signal);
   }
 
-  /** Those that this wait may take, in order of the journal. @param until the end of its time; null for none. */
-  unreadFor(name: string, wait: string, until: number | null): readonly UnreadSignal[] {
+  /** Those that this wait may take, in order of the journal. */
+  unreadFor(name: string, { call, businessKey, until }: TakingWait): readonly UnreadSignal[] {
     const list = this.#unread.get(name) ?? [];
     return list.filter(
-      (each) => (each.wait === null || each.wait === wait) && (until === null || each.at <= until),
+      (each) =>
+        each.businessKey === businessKey &&
+        (each.wait === null || each.wait === call) &&
+        (until === null || each.at <= until),
     );
   }
 

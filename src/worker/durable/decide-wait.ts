@@ -24,8 +24,9 @@ interface WaitDecision {
 /** Takes what it decides on, and what it refuses, out of the buffer. */
 export function decideWait(call: LiveCall, signals: SignalBuffer, codec: RunCodec): WaitDecision {
   const refused: EntryBody[] = [];
-  const name = call.plan.signal ?? "";
-  const readable = signals.unreadFor(name, call.key, call.wakeAt).flatMap((signal): ReadSignal[] => {
+  const { signal: name = "", businessKey = null } = call.plan;
+  const taking = { call: call.key, businessKey, until: call.wakeAt };
+  const readable = signals.unreadFor(name, taking).flatMap((signal): ReadSignal[] => {
     const read = codec.readSignal(name, signal.value);
     if ("value" in read) return [{ signal, ...read }];
     signals.take(signal.number);

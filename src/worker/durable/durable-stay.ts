@@ -66,7 +66,7 @@ import { emptyPage, StoreJournal } from "./store-journal.ts";
 export type DurableStayNeeds = JobContextNeeds &
   AttemptEndNeeds &
   ObserveNeeds &
-  Needs<"journals" | "settles" | "planner" | "backoffs" | "strideMs">;
+  Needs<"changes" | "journals" | "settles" | "planner" | "backoffs" | "strideMs">;
 
 /** A run stays for a wait that is over so soon, because a claim costs more. */
 const lingerMs = 20;

@@ -19,6 +19,8 @@ export interface CallPlan {
   readonly start?: Start;
   /** The name of the signal that it waits for. */
   readonly signal?: string;
+  /** Where it waits for it; left out for signals that are sent to the run itself. */
+  readonly businessKey?: string;
   /** Its time counts from the entry `opened`. */
   readonly endsInMs?: number;
   readonly endsAt?: number;
@@ -75,6 +77,10 @@ export class LiveCall implements AskedCall {
     });
     // A step that fails while its handler awaits something else is no unhandled rejection of this process.
     this.promise.catch(() => undefined);
+  }
+
+  get businessKey(): string | null {
+    return this.plan.businessKey ?? null;
   }
 
   /** It waits for a time, a signal or a job, and not for code of its own. */

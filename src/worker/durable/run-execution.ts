@@ -429,13 +429,14 @@ export class RunExecution {
 
   #opens(call: LiveCall): void {
     const { key, kind: as, plan } = call;
-    const { signal, endsInMs, endsAt, start } = plan;
+    const { signal, businessKey, endsInMs, endsAt, start } = plan;
     call.isOpened = true;
     if (endsAt !== undefined) call.wakeAt = endsAt;
     if (start !== undefined) this.calls.starts.push(start);
     this.record({
       ...{ kind: "opened", call: key, as },
       ...(signal === undefined ? {} : { signal }),
+      ...(businessKey === undefined ? {} : { businessKey }),
       ...(endsInMs === undefined ? {} : { endsInMs }),
       ...(endsAt === undefined ? {} : { endsAt }),
     });

@@ -219,7 +219,7 @@ export class StepCalls implements AnyStep {
   ) => {
     const what = `step.waitFor ${JSON.stringify(signal)}`;
     this.#checkTakes(signal);
-    const { timeout, where, onTimeout } = checkOptions(options ?? {}, what, waitOptions) as Exclude<
+    const { timeout, key, where, onTimeout } = checkOptions(options ?? {}, what, waitOptions) as Exclude<
       typeof options,
       undefined
     >;
@@ -228,6 +228,7 @@ export class StepCalls implements AnyStep {
       throw invalidOption(`${what}: onTimeout must be "throw" or "return".`);
     return this.#ask("wait", signal, () => ({
       signal,
+      ...(key === undefined ? {} : { businessKey: checkName(key, `${what}: key`) }),
       ...(where === undefined ? {} : { where }),
       ...(timeout === undefined
         ? {}
@@ -420,7 +421,7 @@ export class StepCalls implements AnyStep {
 }
 
 const stepOptions = ["retry", "timeout", "limits", "undo"];
-const waitOptions = ["timeout", "where", "onTimeout"];
+const waitOptions = ["timeout", "key", "where", "onTimeout"];
 const approvalOptions = ["of", "timeout", "approves", "escalate"];
 
 function checkFunction(value: unknown, what: string): void {

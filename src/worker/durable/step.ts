@@ -45,6 +45,8 @@ export interface TimedOut {
 
 export interface WaitOptions<Value> {
   timeout?: Duration | Date;
+  /** Waits for signals that are sent to this business key, and for no others: `mill.signal({ key }, ...)`. */
+  key?: string;
   /** Which values this wait takes; others stay for other waits. */
   where?: (value: Value) => boolean;
   onTimeout?: "throw";
@@ -52,6 +54,7 @@ export interface WaitOptions<Value> {
 
 export interface ReturningWaitOptions<Value> {
   timeout: Duration | Date;
+  key?: string;
   where?: (value: Value) => boolean;
   onTimeout: "return";
 }

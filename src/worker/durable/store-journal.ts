@@ -3,7 +3,7 @@
  * (`engine/calls/store-batchers.ts`).
  */
 import type { Needs } from "../../engine/services.ts";
-import { durableMarks } from "../../model/durable/durable-marks.ts";
+import { durableMarks, roundOf } from "../../model/durable/durable-marks.ts";
 import { readEntry, writeEntry } from "../../model/durable/entry-text.ts";
 import type { JournalEntry, NewEntry } from "../../model/durable/journal-entry.ts";
 import { afterRest } from "../../model/durable/run-end.ts";
@@ -13,6 +13,7 @@ import type { Schedule, Suspend } from "../../model/job/change.ts";
 import type { JournalAnswer, SettleAnswer } from "../../store/operations.ts";
 import type { Effects, Entry, EntryPut, LeaseRef } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
+import { KeyedWaits } from "./keyed-waits.ts";
 import type {
   AppendAnswer,
   JournalPage,
@@ -25,7 +26,9 @@ import type {
   SuspendRequest,
 } from "./run-journal.ts";
 
-type StoreJournalNeeds = Needs<"store" | "journals" | "records" | "settles" | "reads" | "strideMs">;
+type StoreJournalNeeds = Needs<
+  "store" | "changes" | "journals" | "records" | "settles" | "reads" | "strideMs"
+>;
 
 export interface StoreJournalOptions {
   /** What a call starts, as effects of the append of its entry. */
@@ -45,11 +48,14 @@ export class StoreJournal implements RunJournal {
   readonly #needs: StoreJournalNeeds;
   readonly #attempt: Attempt;
   readonly #options: StoreJournalOptions;
+  readonly #keyedWaits: KeyedWaits;
 
   constructor(needs: StoreJournalNeeds, attempt: Attempt, options: StoreJournalOptions) {
     this.#needs = needs;
     this.#attempt = attempt;
     this.#options = options;
+    const { id, durable } = attempt.job;
+    this.#keyedWaits = new KeyedWaits(needs, { run: id, round: roundOf(durable) });
   }
 
   async read(after: number): Promise<ReadAnswer> {
@@ -65,6 +71,7 @@ export class StoreJournal implements RunJournal {
       for (const entry of page.entries) entries.push(readOrRefuse(entry));
       const last = entries.at(-1)?.number ?? after;
       if (last < page.last && page.entries.length > 0) continue;
+      this.#keyedWaits.note(entries);
       return { kind: "ok", entries, slips: page.slips.map(readSlip), now: page.now };
     }
   }
@@ -73,6 +80,7 @@ export class StoreJournal implements RunJournal {
     const attempt = this.#attempt;
     const { job } = attempt;
     const puts = entries.map(writeEntry);
+    await this.#keyedWaits.prepare(entries);
     const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
     // The run has got further, so what failed before is no reason to give it up.
     const setsBack = entries.some(isProgress) && (job.attempt > 1 || clearedLog(job.attempts) !== null);
@@ -84,6 +92,7 @@ export class StoreJournal implements RunJournal {
     });
     if (typeof answer === "string") return { kind: "stale" };
     if (answer.kind !== "appended") throw effectRefused(answer);
+    this.#keyedWaits.note(entries);
     if (setsBack) attempt.setBack();
     attempt.mark(marksOf(puts));
     const { last, at, isRepeat } = answer;
@@ -94,6 +103,8 @@ export class StoreJournal implements RunJournal {
     const attempt = this.#attempt;
     const next = afterRest(attempt.policy, rest, this.#needs.strideMs);
     const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
+    await this.#keyedWaits.prepare(entries);
+    await this.#keyedWaits.prepareRest();
     if (attempt.hasCalls) await new Promise<void>((resolve) => attempt.whenCallsEnd(resolve));
     // While the settle is on its way, nobody takes the lease for lost.
     attempt.phase = "settling";

@@ -39,6 +39,7 @@ export type AttemptRunnerNeeds = Needs<
   | "backoffs"
   | "telemetry"
   | "metrics"
+  | "changes"
   | "records"
   | "journals"
   | "settles"

@@ -372,6 +372,15 @@ export const journalCases: ContractGroup = {
           refused("changed", "completed", 3),
           { kind: "gone" },
         ]);
+        // A guard that never holds only asks.
+        const ask = (entry: EntryPut): Change => ({
+          id: "a",
+          cases: [{ guard: { states: [] }, next: signalled, append: { entry } }],
+        });
+        expect(await store.changeIf([ask(aSignal("s")), ask(aSignal("t"))])).toEqual([
+          refused("repeated", "completed", 3),
+          refused("changed", "completed", 3),
+        ]);
         expect(await read("a")).toEqual(before);
         expect(await keysOf(store, "a")).toEqual(["own", "s"]);
       },
