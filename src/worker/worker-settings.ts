@@ -43,7 +43,10 @@ export interface WorkerOptions {
   subscriptions?: readonly SubscriptionDefinition[];
   /** Defaults of queues that this worker's code defines, made by queue(). */
   queueDefaults?: readonly QueueDefinition[];
-  /** The maximum of slots that totals may give this worker, over all its queues; 64 by default. */
+  /**
+   * The maximum of slots that totals may give this worker, over all its queues; 64 by default. All workers of a process
+   * together get no more than the greatest of theirs.
+   */
   slotsMax?: number;
   /**
    * What this worker offers, such as "gpu": it runs jobs that require a subset of these, and jobs that require nothing.

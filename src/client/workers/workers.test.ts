@@ -186,11 +186,11 @@ describe("a total of a queue", () => {
     expect(views.find(({ mode }) => mode === "working")?.slots).toEqual({ email: 10 });
   });
 
-  test("gives no worker more than its bound", async () => {
+  test("gives no worker more than its bound, and its process no more than the greatest", async () => {
     await work({ queues: { email: { total: 500 } } });
     await work({ queues: { email: { total: 500 } }, slotsMax: 7 });
     await v.advance(4100);
-    expect(await shares()).toEqual([64, 7]);
+    expect(await shares()).toEqual([57, 7]);
   });
 
   test.each([0, -1, 1.5, "many"])("of %s is refused", async (total) => {

@@ -74,7 +74,8 @@ type Claimer = (ready: readonly number[] | null) => void;
 
 export class Heartbeat {
   readonly #needs: HeartbeatNeeds;
-  readonly #process: string;
+  /** Names this process in the registry. */
+  readonly process: string;
   readonly #workers = new Set<RegisteredWorker>();
   readonly #claimers = new Set<Claimer>();
   /** The versions of documents that were read last, by id. */
@@ -97,7 +98,7 @@ export class Heartbeat {
 
   constructor(needs: HeartbeatNeeds, process: string) {
     this.#needs = needs;
-    this.#process = process;
+    this.process = process;
     this.#lookedUs = needs.platform.monotonicUs();
   }
 
@@ -115,7 +116,7 @@ export class Heartbeat {
     this.#setTimer();
     await this.#calling;
     const puts = this.#needs.leadership.leave();
-    await this.#put([...puts, registrationPut(this.#process, null)]);
+    await this.#put([...puts, registrationPut(this.process, null)]);
   }
 
   /** @returns a function that deletes the worker from the registry. */
@@ -251,7 +252,7 @@ export class Heartbeat {
     // Not written until the answer is there, so a failed call is repeated with the registration.
     this.#mustWrite = false;
     this.#writtenUs = Number.NEGATIVE_INFINITY;
-    return [registrationPut(this.#process, this.#registration()), ...news];
+    return [registrationPut(this.process, this.#registration()), ...news];
   }
 
   #registration(): Registration {

@@ -87,9 +87,12 @@ interface Live {
   readonly clockAheadMs: number;
 }
 
-export type LiveProcess = Registration & Live;
+export interface LiveProcess extends Registration, Live {
+  /** Names the process for good. */
+  readonly process: string;
+}
 
-export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live {
+export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live, Pick<LiveProcess, "process"> {
   /** The worker's id, as lists and attempt records name it. */
   readonly worker: string;
 }
@@ -141,7 +144,8 @@ export function readRegistration({ id, body, expiresAt }: Doc): LiveProcess | nu
     const { writtenAt, ttlMs, workers } = registration;
     if (typeof workers !== "object") return null;
     const until = expiresAt ?? writtenAt + ttlMs;
-    return { ...registration, expiresAt: until, clockAheadMs: writtenAt - (until - ttlMs) };
+    const process = id.slice(processPrefix.length);
+    return { ...registration, process, expiresAt: until, clockAheadMs: writtenAt - (until - ttlMs) };
   } catch {
     return null;
   }

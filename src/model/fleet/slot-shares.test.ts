@@ -12,8 +12,9 @@ const totalsOf = fc
   .map((entries) => new Map(entries));
 const ids = fc.uniqueArray(fc.string({ minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 12 });
 
-const member = (id: string, queues: Iterable<string>, slotsMax = 1_000_000): ShareMember => ({
+const member = (id: string, queues: Iterable<string>, slotsMax = 1_000_000, process = id): ShareMember => ({
   id,
+  process,
   weights: Object.fromEntries([...queues].map((queue) => [queue, 1])),
   slotsMax,
 });
@@ -108,16 +109,35 @@ describe("worker totals", () => {
 
   test("never give a worker more than its bound or a queue more than its total, whoever declared what", () => {
     const members = fc
-      .array(fc.tuple(fc.subarray(queueNames), fc.integer({ min: 1, max: 30 })), { maxLength: 10 })
-      .map((all) => all.map(([queues, slotsMax], at) => member(`w${at}`, queues, slotsMax)));
+      .array(
+        fc.tuple(fc.subarray(queueNames), fc.integer({ min: 1, max: 30 }), fc.integer({ max: 5, min: 0 })),
+        {
+          maxLength: 10,
+        },
+      )
+      .map((all) => all.map(([queues, slotsMax, at], n) => member(`w${n}`, queues, slotsMax, `p${at}`)));
     fc.assert(
       fc.property(totalsOf, members, (totals, workers) => {
         const shares = shareSlots(totals, workers);
         for (const { id, slotsMax } of workers) expect(loadOf(shares, id)).toBeLessThanOrEqual(slotsMax);
+        for (const own of Map.groupBy(workers, ({ process }) => process).values()) {
+          const load = own.reduce((sum, { id }) => sum + loadOf(shares, id), 0);
+          expect(load).toBeLessThanOrEqual(Math.max(...own.map(({ slotsMax }) => slotsMax)));
+        }
         for (const [queue, total] of totals) expect(sumOf(shares, queue)).toBeLessThanOrEqual(total);
         for (const slots of shares.values()) expect(Math.min(0, ...slots.values())).toBe(0);
       }),
     );
+  });
+
+  test("of a process are bounded together, and the rest goes to another process", () => {
+    const workers = [
+      ...["a", "b", "c"].map((id) => member(id, ["q"], 64, "one")),
+      ...["d"].map((id) => member(id, ["q"], 64, "two")),
+    ];
+    const shares = shareSlots(new Map([["q", 120]]), workers);
+    expect(["a", "b", "c"].reduce((sum, id) => sum + loadOf(shares, id), 0)).toBe(64);
+    expect(loadOf(shares, "d")).toBe(56);
   });
 
   test("go to who has room where one worker's bound is too small", () => {
@@ -132,7 +152,7 @@ describe("worker totals", () => {
       ["light", 100],
       ["rare", 1],
     ]);
-    const only = { id: "only", weights: { heavy: 3, light: 1, rare: 1 }, slotsMax: 21 };
+    const only = { id: "only", process: "p", weights: { heavy: 3, light: 1, rare: 1 }, slotsMax: 21 };
     expect(Object.fromEntries(shareSlots(totals, [only]).get("only") ?? [])).toEqual({
       heavy: 15,
       light: 5,

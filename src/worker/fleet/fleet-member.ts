@@ -18,7 +18,7 @@ import type { RouteMap } from "../claim/route-map.ts";
 import { TotalShares } from "./total-shares.ts";
 import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
 
-type FleetMemberNeeds = Needs<"platform" | "queuePolicies">;
+type FleetMemberNeeds = Needs<"platform" | "queuePolicies" | "heartbeat">;
 
 /** A registration lists up to this many jobs; `running` counts them all. */
 const jobsListedMax = 20;
@@ -57,6 +57,7 @@ export class FleetMember implements RegisteredWorker {
     this.#weights = Object.fromEntries(weighty.map(([queue, { weight }]) => [queue, weight]));
     this.shares = new TotalShares({
       owner: this.owner,
+      process: needs.heartbeat.process,
       slotsMax: settings.slotsMax,
       weights: this.#weights,
       totals: () => this.totals(),

@@ -15,15 +15,16 @@ import type { LiveWorker, WorkerRegistration } from "../../engine/fleet/registra
 
 export interface TotalSharesOptions {
   readonly owner: string;
+  /** This process, as the registry names it. */
+  readonly process: string;
   readonly slotsMax: number;
   readonly weights: Readonly<Record<string, number>>;
   /** The totals of the queues that it serves, as far as they are known. */
   readonly totals: () => Readonly<Record<string, number>>;
 }
 
-type Sharer = Pick<WorkerRegistration, "totals" | "weights" | "slotsMax" | "mode" | "startedAt"> & {
-  readonly worker: string;
-};
+type Sharer = Pick<WorkerRegistration, "totals" | "weights" | "slotsMax" | "mode" | "startedAt"> &
+  Pick<LiveWorker, "worker" | "process">;
 
 export class TotalShares {
   readonly #options: TotalSharesOptions;
@@ -58,7 +59,7 @@ export class TotalShares {
   compute(): void {
     const fleet = this.#fleet;
     if (fleet === null) return;
-    const { owner, slotsMax, weights } = this.#options;
+    const { owner, process, slotsMax, weights } = this.#options;
     const listed = fleet.find(({ worker }) => worker === owner)?.totals ?? {};
     const assigned = shareSlots(totalsOf(fleet), fleet.map(memberOf)).get(owner) ?? new Map<string, number>();
     const shares = new Map(assigned);
@@ -68,19 +69,20 @@ export class TotalShares {
       shares.set(queue, firstShare(total, others.length + 1, slotsMax));
     }
     // First shares are added to the assigned ones, so both together are fitted into `slotsMax`.
-    const own = memberOf({ worker: owner, totals: Object.fromEntries(shares), weights, slotsMax });
+    const own = memberOf({ worker: owner, process, totals: Object.fromEntries(shares), weights, slotsMax });
     this.#shares = shareSlots(shares, [own]).get(owner) ?? shares;
   }
 }
 
 function memberOf({
   worker,
+  process,
   totals,
   weights,
   slotsMax,
-}: Pick<Sharer, "worker" | "totals" | "weights" | "slotsMax">): ShareMember {
+}: Pick<Sharer, "worker" | "process" | "totals" | "weights" | "slotsMax">): ShareMember {
   const queues = Object.keys(totals).map((queue) => [queue, weights[queue] ?? 1]);
-  return { id: worker, weights: Object.fromEntries(queues) as ShareMember["weights"], slotsMax };
+  return { id: worker, process, weights: Object.fromEntries(queues) as ShareMember["weights"], slotsMax };
 }
 
 /**
