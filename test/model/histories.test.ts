@@ -24,7 +24,8 @@ const { HISTORY_SEED: seed, HISTORY_RUNS: runs } = process.env;
 const everyKind = `
   submit created, submit existing, submit replaced, submit id-differs, submit doc-changed, repeat existing,
   settle ok, settle already, settle stale, settle gone, settle doc-changed, extend ok, extend stale, extend others,
-  record ok, record stale, change ok, change changed, duty ok, put ok, put changed, the feed promoted, the feed reclaimed,
+  record ok, record stale, change ok, change changed, duty ok, put ok, put changed,
+  put above, put uncountable, submit above-ceiling, settle above-ceiling, the feed promoted, the feed reclaimed,
   the feed expired, the feed replayed, the feed cancel-asked, the feed handed-back, the feed retry-scheduled, the feed deleted,
   settle arrived, entries appended, entries stale, signal ok, signal repeated, signal full, signal changed,
   journal ok, journal stale, the feed suspended, the feed resumed, the feed signalled, extend grown`

@@ -42,6 +42,16 @@ export interface DocShape {
   readonly expiresInMs: number | null;
   /** A document with a due time does not expire. */
   readonly dueInMs: number | null;
+  /** It adds; of the others only when it expires counts then. */
+  readonly add: AddShape | null;
+}
+
+export interface AddShape {
+  readonly by: number;
+  readonly ceiling: number | null;
+  readonly marks: readonly number[];
+  /** The document that is left if a mark is passed; it is a counter, too. */
+  readonly leaves: number | null;
 }
 
 export interface UnitShape {
@@ -273,12 +283,20 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   isLarge: fc.boolean(),
 });
 
+const add: fc.Arbitrary<AddShape> = fc.record({
+  by: fc.constantFrom(1, 1, 2, 5, 5, 0, -1, -3, Number.MAX_SAFE_INTEGER),
+  ceiling: fc.constantFrom(null, 0, 2, 4),
+  marks: fc.constantFrom([], [1], [2, 4], [5]),
+  leaves: maybe(fc.nat(2)),
+});
+
 const doc: fc.Arbitrary<DocShape> = fc.record({
   id: fc.nat(2),
   isDelete: fc.constantFrom(false, false, true),
   guard: fc.constantFrom(-1, -1, -2, 0, 1, 2),
   expiresInMs: maybe(fewMs),
   dueInMs: maybe(fewMs),
+  add: fc.oneof(fc.constant(null), add),
 });
 
 const check: fc.Arbitrary<CheckShape> = fc.record({
@@ -288,7 +306,7 @@ const check: fc.Arbitrary<CheckShape> = fc.record({
 
 const effects: fc.Arbitrary<EffectShape> = fc.record({
   jobs: fc.array(job, { maxLength: 2 }),
-  docs: fc.array(doc, { maxLength: 1 }),
+  docs: fc.array(doc, { maxLength: 2 }),
 });
 
 const next: fc.Arbitrary<NextShape> = fc.oneof(

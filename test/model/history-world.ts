@@ -587,7 +587,12 @@ function readableLog(text: string | null): string | null {
   return text?.startsWith("{") === true ? text : null;
 }
 
-function docPut({ id, isDelete, guard, expiresInMs, dueInMs }: DocShape, place: string): DocPut {
+function docPut({ id, isDelete, guard, expiresInMs, dueInMs, add }: DocShape, place: string): DocPut {
+  if (add !== null) {
+    const { leaves: left, ...parts } = add;
+    const leaves = left === null ? {} : { leaves: { kind: "kv", id: `${place}doc-${left}` } };
+    return { kind: "kv", id: `${place}doc-${id}`, add: { ...parts, ...leaves }, expiresInMs };
+  }
   const wanted = guard === -1 ? "any" : guard === -2 ? "absent" : { version: guard };
   return {
     kind: "kv",

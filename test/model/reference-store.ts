@@ -85,11 +85,13 @@ export class ReferenceStore {
       const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
       if (gates.some(({ gate }) => shut.has(gate.key))) return true;
       const refusing = this.#rules.admit(job);
+      // Then it waits for another job of its lane, whatever clock another gate has.
+      const waitsForLane = refusing.some(({ isOwn }) => isOwn);
       for (const { gate, weight, isOwn } of refusing) {
         // The cap of a job's own refuses nobody else.
         if (isOwn) continue;
         shut.add(gate.key);
-        opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
+        if (!waitsForLane) opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
       }
       return refusing.length > 0;
     };
