@@ -11,7 +11,11 @@ const conditions = ["millrace-source", "node", "import", "module", "default"];
 const nodeConditions = ["millrace-source", "node"];
 
 /** Files that put something in the place of a module of ours, which the other files of a worker must not meet. */
-const withMocks = ["test/contract/throwaway-field.test.ts", "test/model/lane-mutants.test.ts"];
+const withMocks = [
+  "test/contract/throwaway-field.test.ts",
+  "test/model/lane-mutants.test.ts",
+  "test/model/counter-mutants.test.ts",
+];
 const include = ["src/**/*.test.ts", "test/**/*.test.ts", "bench/**/*.test.ts", "scripts/**/*.test.ts"];
 
 export default defineConfig({

@@ -9,9 +9,12 @@ import type { StoreOptions } from "../../src/client/millrace-options.ts";
 import { createServices } from "../../src/engine/services.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { deferredKind } from "../../src/store/rules/flow/arrive.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/run/job-context.ts";
+import { countKind } from "../history/history.ts";
 import type { Effect } from "../history/history.ts";
 import { follow, work } from "./chaos-jobs.ts";
 import type { ChaosInput } from "./chaos-jobs.ts";
@@ -88,6 +91,15 @@ async function runFollow(context: JobContext): Promise<null> {
   return null;
 }
 
+/** What all producers spend together: what is given up is not added again. */
+async function count(random: SeededRandom): Promise<void> {
+  const [ceiling, mark] = [400, 100];
+  const add = { by: random.whole(1, 5), ceiling: random.chance(0.5) ? ceiling : null, marks: [mark] };
+  const leaves = { kind: deferredKind, id: "{spent}nobody" };
+  const put = { kind: countKind, id: "{spent}", add: { ...add, leaves } };
+  await store.putDocs([put]).catch(() => undefined);
+}
+
 /** Ids are numbers, so what a killed producer may or may not have enqueued is enqueued again by the next one. */
 async function runProducer(): Promise<void> {
   if (options.role === "producer") say({ line: "ready" });
@@ -117,6 +129,7 @@ async function runProducer(): Promise<void> {
       );
     // On a busy machine an enqueue may be given up: the same id is enqueued again.
     for (let tries = 0; tries < triesMax && !(await enqueued()); tries++) await sleep(options.everyMs);
+    await count(createSeededRandom(`add ${number}`));
     await sleep(options.everyMs);
   }
   if (options.role === "producer") await mill.close();

@@ -7,7 +7,7 @@
 import { writeSync } from "node:fs";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { Store } from "../../src/store/store.ts";
-import { recordedCalls } from "../history/history.ts";
+import { isRecorded, recordedCalls } from "../history/history.ts";
 import type { Effect, Seen } from "../history/history.ts";
 
 export type Line =
@@ -70,7 +70,8 @@ export function recordStore(store: Store): Store {
   const wrapped: Record<string, unknown> = { ...store };
   for (const kind of recordedCalls) {
     const operation = store[kind] as (request: unknown) => Promise<unknown>;
-    wrapped[kind] = (request: unknown) => saying(kind, request, () => operation(request));
+    wrapped[kind] = (request: unknown) =>
+      isRecorded(kind, request) ? saying(kind, request, () => operation(request)) : operation(request);
   }
   return wrapped as unknown as Store;
 }

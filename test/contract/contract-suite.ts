@@ -15,14 +15,14 @@ import { auditAll, findAll, recount, sortStateCounts } from "../support/walk.ts"
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
-import { heartbeatCases } from "./cases/heartbeat-cases.ts";
+import { heartbeatCases } from "./cases/documents/heartbeat-cases.ts";
 import { frameCases } from "./cases/frame-cases.ts";
 import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { wideFlowCases } from "./cases/wide-flow-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
-import { counterCases } from "./cases/counter-cases.ts";
-import { docCases } from "./cases/doc-cases.ts";
+import { counterCases } from "./cases/documents/counter-cases.ts";
+import { docCases } from "./cases/documents/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
 import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";

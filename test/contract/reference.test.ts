@@ -2,7 +2,7 @@
  * The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one.
  */
 import { openReference } from "../support/reference-as-store.ts";
-import { counterHintTitle } from "./cases/counter-cases.ts";
+import { counterHintTitle } from "./cases/documents/counter-cases.ts";
 import { gateHintTitle } from "./cases/gate-cases.ts";
 import { hintTitle, owedHintTitle } from "./cases/hint-cases.ts";
 import { closedKeysTitle, laneHintTitle } from "./cases/lane-cases.ts";

@@ -13,6 +13,7 @@ import type {
   GatePutAnswer,
   LeasedWrite,
   OrLocked,
+  PutDocAnswer,
   RecordAnswer,
   Settle,
   SettleAnswer,
@@ -21,6 +22,7 @@ import type {
 } from "../../src/store/operations.ts";
 import type {
   Doc,
+  DocPut,
   Entry,
   FeedRecord,
   Gate,
@@ -65,11 +67,12 @@ export type StoreCall =
   | Call<"extendIfLeased", ExtendRequest, ExtendAnswer>
   | Call<"recordIfLeased", readonly LeasedWrite[], readonly OrLocked<RecordAnswer>[]>
   | Call<"changeIf", readonly Change[], readonly OrLocked<ChangeAnswer>[]>
-  | Call<"putGates", readonly GatePut[], readonly GatePutAnswer[]>;
+  | Call<"putGates", readonly GatePut[], readonly GatePutAnswer[]>
+  | Call<"putDocs", readonly DocPut[], readonly PutDocAnswer[]>;
 
 export type StoreCallKind = StoreCall["kind"];
 
-/** The calls that evidence is taken of. */
+/** The calls that evidence is taken of; of puts of documents, those that add to counters. */
 export const recordedCalls: readonly StoreCallKind[] = [
   "submit",
   "claim",
@@ -78,7 +81,16 @@ export const recordedCalls: readonly StoreCallKind[] = [
   "recordIfLeased",
   "changeIf",
   "putGates",
+  "putDocs",
 ];
+
+/** The kind of the counters that the checker judges: whoever runs a history adds to them alone. */
+export const countKind = "count";
+
+export function isRecorded(kind: string, request: unknown): boolean {
+  if (kind === "putDocs") return (request as readonly DocPut[]).some(({ add }) => add !== undefined);
+  return (recordedCalls as readonly string[]).includes(kind);
+}
 
 /** What application code saw of an enqueue: the inputs, each used for one job only, the ids it got. */
 export type Enqueue = Base & {
@@ -181,6 +193,8 @@ export interface Snapshot {
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];
   readonly kv: readonly Doc[];
+  /** Of the kind `countKind`. */
+  readonly counters: readonly Doc[];
   readonly schedules: readonly Doc[];
   readonly gates: readonly Gate[];
   readonly journals: readonly KeptJournal[];

@@ -59,6 +59,7 @@ export const invariants = {
   62: "a suspended job holds no lease",
   63: "nothing wakes before its time, or much later",
   64: "what a run has invoked ends with it, at most 5 s later",
+  65: "a counter is the sum of the adds that were applied, none of them passes its ceiling, and each mark is passed once",
   66: "a token answers once, not late and not under a retired key",
   68: "a run that ends badly has undone its steps, each once, in reverse order of their records",
 } as const satisfies Readonly<Record<number, string>>;

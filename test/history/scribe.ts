@@ -15,8 +15,9 @@ import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
 import { isTerminal, terminalStates } from "../../src/model/job/job-state.ts";
 import { deleteChange, revokeChange } from "../../src/model/job/operate.ts";
 import { routeOf } from "../../src/model/routing/route.ts";
-import type { SettleAnswer } from "../../src/store/operations.ts";
+import type { AddAnswer, SettleAnswer } from "../../src/store/operations.ts";
 import type {
+  Add,
   Doc,
   Entry,
   FeedEvent,
@@ -28,8 +29,9 @@ import type {
   NewJob,
 } from "../../src/store/records.ts";
 import { isBornBlocked } from "../../src/store/rules/flow/member.ts";
-import { aGate, aJob, finish, schedule } from "../support/builders.ts";
+import { aGate, aJob, anAdd, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
+import { countKind } from "./history.ts";
 import type {
   Effect,
   Evidence,
@@ -52,6 +54,7 @@ export class Scribe {
   readonly feed: Mutable<FeedRecord>[] = [];
   readonly jobs = new Map<string, Tale>();
   readonly kv: Doc[] = [];
+  readonly counters: Doc[] = [];
   readonly schedules: Doc[] = [];
   now = 1000;
   isFaultFree = false;
@@ -411,6 +414,28 @@ export class Scribe {
     });
   }
 
+  /** Adds to a counter. told: what the caller learns, the truth unless it is given; null for nothing. */
+  count(
+    id: string,
+    by: number,
+    add: Partial<Add> = {},
+    given: { readonly told?: AddAnswer | null } = {},
+  ): void {
+    const at = this.counters.findIndex((doc) => doc.id === id);
+    const { body = "0", version = 0 } = this.counters[at] ?? {};
+    const before = Number(body);
+    const isAbove = by > 0 && before + by > (add.ceiling ?? Infinity);
+    const truth: AddAnswer = isAbove
+      ? { kind: "above", number: before }
+      : { kind: "ok", version: version + 1, number: before + by };
+    const { told = truth } = given;
+    const put = anAdd(id, by, add, { kind: countKind });
+    this.call("putDocs", [put], told === null ? null : [told], { seen: told === null ? "unknown" : "ok" });
+    if (truth.kind !== "ok") return;
+    const doc = { kind: countKind, id, version: truth.version, body: String(truth.number) };
+    this.counters.splice(at < 0 ? this.counters.length : at, 1, { ...doc, dueAt: null, expiresAt: null });
+  }
+
   extend(id: string, answer: "ok" | "stale" = "ok"): void {
     const { seq, fence } = this.job(id);
     const request = { owner: "w1", leaseMs, leases: [{ id, seq, fence }], wantsOthers: false };
@@ -456,6 +481,7 @@ export class Scribe {
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,
+        counters: this.counters,
         schedules: this.schedules,
         gates: [...this.gates.values()],
         journals: [...this.journals].map(([id, entries]) => ({ id, entries })),

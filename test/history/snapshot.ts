@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { withoutGates } from "../../src/store/state-counts.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs, readWholeJournal } from "../support/walk.ts";
+import { countKind } from "./history.ts";
 import type { KeptJournal, Snapshot } from "./history.ts";
 
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
@@ -19,6 +20,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),
+    counters: await readAllDocs(store, countKind, "", 500),
     schedules: await readAllDocs(store, "schedule", "", 500),
     gates: await readGates(store, jobs),
     journals: await readJournals(store, jobs),

@@ -290,7 +290,7 @@ const add: fc.Arbitrary<AddShape> = fc.record({
   leaves: maybe(fc.nat(2)),
 });
 
-const doc: fc.Arbitrary<DocShape> = fc.record({
+export const docShape: fc.Arbitrary<DocShape> = fc.record({
   id: fc.nat(2),
   isDelete: fc.constantFrom(false, false, true),
   guard: fc.constantFrom(-1, -1, -2, 0, 1, 2),
@@ -306,7 +306,7 @@ const check: fc.Arbitrary<CheckShape> = fc.record({
 
 const effects: fc.Arbitrary<EffectShape> = fc.record({
   jobs: fc.array(job, { maxLength: 2 }),
-  docs: fc.array(doc, { maxLength: 2 }),
+  docs: fc.array(docShape, { maxLength: 2 }),
 });
 
 const next: fc.Arbitrary<NextShape> = fc.oneof(
@@ -495,7 +495,11 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     weight: 5,
     arbitrary: does("submit", {
       units: few(
-        fc.record({ jobs: few(job, 3), docs: rarely(few(doc, 2), []), checks: rarely(few(check, 2), []) }),
+        fc.record({
+          jobs: few(job, 3),
+          docs: rarely(few(docShape, 2), []),
+          checks: rarely(few(check, 2), []),
+        }),
         2,
       ),
     }),
@@ -590,8 +594,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       max: fc.integer({ min: 1, max: 3 }),
     }),
   },
-  { weight: 1, arbitrary: does("put", { docs: few(doc, 3) }) },
-  { weight: 1, arbitrary: does("heartbeat", { docs: few(doc, 2) }) },
+  { weight: 1, arbitrary: does("put", { docs: few(docShape, 3) }) },
+  { weight: 1, arbitrary: does("heartbeat", { docs: few(docShape, 2) }) },
   {
     weight: 1,
     arbitrary: does("prune", { what: fc.nat(8), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),

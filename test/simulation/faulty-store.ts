@@ -7,7 +7,7 @@ import { isMillraceError, MillraceError } from "../../src/model/error.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
-import { recordedCalls } from "../history/history.ts";
+import { isRecorded } from "../history/history.ts";
 import type { Evidence, Operation, Seen, StoreCall } from "../history/history.ts";
 import type { InFlight } from "./in-flight.ts";
 import type { FaultClass, Plan } from "./plan.ts";
@@ -53,7 +53,6 @@ export interface Network {
   close(): Promise<void>;
 }
 
-const recorded = new Set<string>(recordedCalls);
 const hangMinUs = 5_000_000;
 const hangMaxUs = 60_000_000;
 
@@ -111,7 +110,7 @@ export function connectStore(
     request: unknown,
     invoke: (entry: StoreCall | null) => Promise<unknown>,
   ): Promise<unknown> => {
-    const entry = recorded.has(kind) ? beginEntry(network, process, kind, request, partition) : null;
+    const entry = isRecorded(kind, request) ? beginEntry(network, process, kind, request, partition) : null;
     const fate = drawFate();
     network.calls += 1;
     network.onTheWay += 1;

@@ -58,6 +58,8 @@ export interface Plan {
   readonly scheduling: Scheduling;
   /** What clients do with flows. */
   readonly flowing: Flowing;
+  /** How often clients add to counters instead of enqueueing. */
+  readonly counting: number;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly hearsNothing: boolean;
   readonly isFaultFree: boolean;
@@ -98,6 +100,8 @@ export function drawPlan(seed: number): Plan {
     laning: drawLaning(random.fork("lanes")),
     scheduling: drawScheduling(random.fork("schedules")),
     flowing: drawFlowing(random.fork("flows")),
+    // 0 for every seed of seeds.ts, so that those mean what they meant.
+    counting: random.fork("sums").pick([0.15, 0, 0]),
     hearsNothing: random.chance(0.1),
     isFaultFree,
   };

@@ -54,6 +54,8 @@ export const sometimes = [
   "an end went along more edges in a later step",
   "the tick of a schedule made a job",
   "the tick of a schedule made a job more than a second late",
+  "an add was refused because it would have passed its ceiling",
+  "an add of unknown outcome had happened",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -77,6 +79,11 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
               ? "an enqueue of unknown outcome had not happened"
               : "an enqueue of unknown outcome had happened",
           );
+        break;
+      case "putDocs":
+        for (const { kind } of call.answer ?? [])
+          if (kind === "above") add("an add was refused because it would have passed its ceiling");
+        if (call.seen === "unknown" && call.answer !== null) add("an add of unknown outcome had happened");
         break;
       case "purge":
         if (call.deleted > 0) add("a purge deleted jobs");

@@ -8,6 +8,7 @@ import { invariantNumbers } from "../invariants.ts";
 import type { Invariant } from "../invariants.ts";
 import { key, twoAttempts } from "../planted/planted.ts";
 import type { Bend, Planted, Write } from "../planted/planted.ts";
+import { plantedCounters, trueCounters } from "../planted/planted-counters.ts";
 import { plantedFlows, trueFlows } from "../planted/planted-flows.ts";
 import { plantedGates, trueGates } from "../planted/planted-gates.ts";
 import { plantedLanes, trueLanes } from "../planted/planted-lanes.ts";
@@ -126,7 +127,15 @@ const trueHistories: Record<string, Write> = {
 };
 
 describe("true histories", () => {
-  const all = { ...trueHistories, ...trueGates, ...trueLanes, ...trueSchedules, ...trueFlows, ...trueRuns };
+  const all = {
+    ...trueHistories,
+    ...trueGates,
+    ...trueLanes,
+    ...trueSchedules,
+    ...trueFlows,
+    ...trueRuns,
+    ...trueCounters,
+  };
   test.each(Object.entries(all))("%s is accepted", (_name, write) => {
     expect(found(write)).toEqual([]);
   });
@@ -140,6 +149,7 @@ const planted: readonly Planted[] = [
   ...plantedSchedules,
   ...plantedFlows,
   ...plantedRuns,
+  ...plantedCounters,
 ];
 
 describe("planted violations", () => {

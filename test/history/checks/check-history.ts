@@ -5,6 +5,7 @@
 import { checkAcceptance } from "./check-acceptance.ts";
 import { checkCapabilities } from "./check-capabilities.ts";
 import { checkClosed } from "./check-closed.ts";
+import { checkCounters } from "./check-counters.ts";
 import { checkDurableRuns } from "./check-durable-runs.ts";
 import { checkEnds } from "./check-ends.ts";
 import { checkFlows } from "./check-flows.ts";
@@ -33,6 +34,7 @@ const checks = [
   checkFlows,
   checkDeletion,
   checkSchedules,
+  checkCounters,
   checkJournals,
   checkDurableRuns,
 ];

@@ -12,6 +12,7 @@ import type { Network } from "../faulty-store.ts";
 import { actOnFlows } from "../flowing.ts";
 import type { FlowHost } from "../flowing.ts";
 import { drawGates } from "../gating.ts";
+import { addToCounters } from "./sim-counter.ts";
 import { drawLane } from "../lanes.ts";
 import { operateGates } from "./sim-gate-operator.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
@@ -51,6 +52,7 @@ async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom)
     return operateSchedules(plan.scheduling, node, host.jobs, random.fork("schedule-operator"));
   if (random.fork("flow-act").chance(plan.flowing.share))
     return actOnFlows(host, node, random.fork("flow-client"));
+  if (random.fork("count-act").chance(plan.counting)) return addToCounters(node, random.fork("counter"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const sharedKey = drawSharedKey(host, random.fork("shared key"));

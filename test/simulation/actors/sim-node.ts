@@ -87,6 +87,11 @@ export class SimNode {
     return partitionedStore(ways, { platform: this.process.platform });
   }
 
+  /** For what clients have no operation of their own for. */
+  get store(): Store {
+    return this.#connection;
+  }
+
   get capabilities(): readonly string[] {
     return this.#options.capabilities;
   }

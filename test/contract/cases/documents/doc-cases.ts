@@ -1,11 +1,11 @@
 /** putDocs and readDocs: versions, guards, expiry, and the order of ids. */
 import { expect } from "vitest";
-import { aDoc, aJob } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual/held-platform.ts";
-import { readAllDocs, readAllDueDocs } from "../../support/walk.ts";
-import type { SubmitUnit } from "../../../src/store/operations.ts";
-import type { DocCheck } from "../../../src/store/records.ts";
-import type { ContractGroup } from "../subject.ts";
+import { aDoc, aJob } from "../../../support/builders.ts";
+import { startAt } from "../../../support/virtual/held-platform.ts";
+import { readAllDocs, readAllDueDocs } from "../../../support/walk.ts";
+import type { SubmitUnit } from "../../../../src/store/operations.ts";
+import type { DocCheck } from "../../../../src/store/records.ts";
+import type { ContractGroup } from "../../subject.ts";
 
 /** In byte order of UTF-8; UTF-16 order would put the emoji before the private-use character. */
 const hostileIds = [

@@ -2,10 +2,10 @@
  * The heartbeat of a process: documents are put, then read, with the routes that have ready jobs and the next clock.
  */
 import { expect } from "vitest";
-import { aDoc, aJob, aRoute } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual/held-platform.ts";
-import type { ContractGroup } from "../subject.ts";
-import { byRank, grouped } from "./laned-jobs.ts";
+import { aDoc, aJob, aRoute } from "../../../support/builders.ts";
+import { startAt } from "../../../support/virtual/held-platform.ts";
+import type { ContractGroup } from "../../subject.ts";
+import { byRank, grouped } from "../laned-jobs.ts";
 
 const prefix = "{registry}";
 const own = `${prefix}own`;

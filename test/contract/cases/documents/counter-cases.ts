@@ -1,12 +1,12 @@
 /** Counters (rule R9): puts that add, alone, in units, in effects and in heartbeats. */
 import { expect } from "vitest";
-import { storeLimits } from "../../../src/store/contract-limits.ts";
-import type { Hint, Store } from "../../../src/store/store.ts";
-import { aDoc, aJob, anAdd, aSettle, finish } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual/held-platform.ts";
-import { readAllDueDocs } from "../../support/walk.ts";
-import type { ContractGroup } from "../subject.ts";
-import { anEntry, aRecord } from "./durable/journal-calls.ts";
+import { storeLimits } from "../../../../src/store/contract-limits.ts";
+import type { Hint, Store } from "../../../../src/store/store.ts";
+import { aDoc, aJob, anAdd, aSettle, finish } from "../../../support/builders.ts";
+import { startAt } from "../../../support/virtual/held-platform.ts";
+import { readAllDueDocs } from "../../../support/walk.ts";
+import type { ContractGroup } from "../../subject.ts";
+import { anEntry, aRecord } from "../durable/journal-calls.ts";
 
 export const counterHintTitle =
   "a passed mark is a hint that a document is due, by each way in which a counter is added to";
