@@ -39,7 +39,8 @@ export type {
 } from "./worker/durable/step.ts";
 export type { GroupOptions, OfInput } from "./engine/submit/group.ts";
 export { flow } from "./engine/flows/flow.ts";
-export type { Flow } from "./engine/flows/flow.ts";
+export type { Flow, PlainGraph, ResultsOf } from "./engine/flows/flow.ts";
+export type { PlainEdge, PlainNode } from "./engine/flows/plain-flow.ts";
 export type {
   AfterOptions,
   FlowDefinitionOptions,

@@ -11,7 +11,7 @@ import type { CallOptions } from "../engine/calls/call-limit.ts";
 import type { Services } from "../engine/services.ts";
 import type { EnqueueOptions } from "../engine/submit/job-options.ts";
 import { Events } from "../engine/events/events.ts";
-import type { Flow } from "../engine/flows/flow.ts";
+import type { AnyFlow, Flow } from "../engine/flows/flow.ts";
 import type { SubmitFlowOptions } from "../engine/flows/submit-options.ts";
 import { Kv } from "../engine/docs/kv.ts";
 import { HeldLeases } from "../engine/attempts/held-leases.ts";
@@ -223,7 +223,11 @@ export class Millrace implements Enqueuer {
   }
 
   /** Submits a flow: all of its nodes or none, in one atomic step. */
-  async submit(flow: Flow, options: SubmitFlowOptions = {}, call?: CallOptions): Promise<FlowRun> {
+  async submit<Results extends object>(
+    flow: Flow<Results>,
+    options: SubmitFlowOptions = {},
+    call?: CallOptions,
+  ): Promise<FlowRun<Results>> {
     this.#checkOpen();
     checkCallOptions(call, "submit");
     return this.flows.submit(flow, options, (unit) => this.#services.submitter.submit(unit, call));
@@ -254,7 +258,7 @@ export class Millrace implements Enqueuer {
     input: NoInfer<In>,
     options: ScheduleOptions<NoInfer<In>>,
   ): Promise<ScheduleView>;
-  schedule(name: string, flow: Flow, options: ScheduleFlowOptions): Promise<ScheduleView>;
+  schedule(name: string, flow: AnyFlow, options: ScheduleFlowOptions): Promise<ScheduleView>;
   async schedule(...given: readonly unknown[]): Promise<ScheduleView> {
     this.#checkOpen();
     const definition = schedule(...(given as Parameters<typeof schedule>));

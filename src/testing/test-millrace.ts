@@ -117,7 +117,10 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return jobs;
   }
 
-  async submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun> {
+  async submit<Results extends object>(
+    flow: Flow<Results>,
+    options?: SubmitFlowOptions,
+  ): Promise<FlowRun<Results>> {
     const run = await this.mill.submit(flow, options);
     if (this.#parts.isInline) await this.drain();
     return run;

@@ -3,8 +3,10 @@ import { expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import { job } from "../../engine/submit/job-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";
+import type { ResultsOf } from "../../engine/flows/flow.ts";
 import type { FlowNode, FlowPart } from "../../engine/flows/flow-options.ts";
 import { handler } from "../../worker/handler.ts";
+import type { Millrace } from "../millrace.ts";
 
 const fetchRows = job("fetch", {
   input: z.object({ month: z.string() }),
@@ -19,6 +21,45 @@ const merge = job<{ pages: readonly string[]; total: number }, { bytes: Uint8Arr
 const either = job<{ of: string }, { kind: "sent"; id: string } | { kind: "held" }>("either");
 const post = job<{ text: string; to?: string }, void>("post");
 const count = job<number, number>("count");
+
+// Never called: only the types of results are checked.
+async function results(mill: Millrace): Promise<void> {
+  const built = flow("built");
+  const numbers = built.map("numbers", count, [1, 2]);
+  const last = built.chain("chain", [render.with({ number: 1 }), count.with(2)]);
+  expectTypeOf(await (await mill.submit(built)).result()).toEqualTypeOf<Readonly<Record<string, unknown>>>();
+  const typed = built.returns({ all: numbers, last });
+  const run = await mill.submit(typed);
+  expectTypeOf(await run.result()).toEqualTypeOf<{
+    readonly all: readonly number[];
+    readonly last: number;
+  }>();
+  const known = mill.flows.run<ResultsOf<typeof typed>>(run.id);
+  expectTypeOf((await known.result()).last).toEqualTypeOf<number>();
+  const outer = flow("outer");
+  outer.add("sum", count, outer.sub("inner", typed).result.last);
+  // @ts-expect-error -- a list in place of a number
+  outer.add("wrong", count, outer.sub("again", typed).result.all);
+  // @ts-expect-error -- a flow returns nodes
+  built.returns({ all: "numbers" });
+
+  const plain = flow("plain", {
+    nodes: { first: count.with(1), text: render.with({ number: 2 }), rescue: post.with({ text: "sorry" }) },
+    edges: [
+      { from: "first", to: "text" },
+      { from: "text", to: "rescue", on: "failure" },
+    ],
+  });
+  const answered = await (await mill.submit(plain)).result();
+  expectTypeOf(answered.text).toEqualTypeOf<string>();
+  expectTypeOf<ResultsOf<typeof plain>>().toHaveProperty("rescue");
+  expectTypeOf<Pick<ResultsOf<typeof plain>, "rescue">>().toEqualTypeOf<{ readonly rescue?: void }>();
+  // @ts-expect-error -- another node waits for its success
+  expectTypeOf(answered.first).toBeNumber();
+  const edges: { from: string; to: string }[] = [];
+  const unknown = flow("unknown", { nodes: { a: count.with(1), b: render.with({ number: 1 }) }, edges });
+  expectTypeOf<ResultsOf<typeof unknown>>().toEqualTypeOf<{ readonly a?: number; readonly b?: string }>();
+}
 
 // Never called: only its types are checked.
 function typed(): void {
@@ -79,4 +120,5 @@ function typed(): void {
 
 test("the types of a flow's builder", () => {
   expectTypeOf(typed).toBeFunction();
+  expectTypeOf(results).toBeFunction();
 });

@@ -3,7 +3,7 @@ import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
 import { flowQueue, idOfKey, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
-import type { Flow } from "../../engine/flows/flow.ts";
+import type { AnyResults, Flow } from "../../engine/flows/flow.ts";
 import { conditionOf } from "../../model/flow/graph.ts";
 import type { Condition, FailureMode, Part } from "../../model/flow/graph.ts";
 import { countMembers } from "../../model/flow/decide-flow.ts";
@@ -117,23 +117,27 @@ export class Flows {
   }
 
   /** @internal */
-  async submit(
-    given: Flow,
+  async submit<Results extends object>(
+    given: Flow<Results>,
     options: SubmitFlowOptions,
     send: (unit: SubmitUnit) => Promise<SubmitAnswer>,
-  ): Promise<FlowRun> {
+  ): Promise<FlowRun<Results>> {
     const planned = readSubmitOptions(given, options);
     const { id, how } = await submitFlow(this.#needs, given, planned, send);
     return new FlowRun(this, id, how);
   }
 
-  /** A handle for a flow known by its id. */
-  run(id: string): FlowRun {
+  /**
+   * A handle for a flow known by its id.
+   *
+   * @typeParam Results that of the flow, for example `ResultsOf<typeof report>`.
+   */
+  run<Results extends object = AnyResults>(id: string): FlowRun<Results> {
     return new FlowRun(this, checkName(id, "flow id"), null);
   }
 
   /** A handle for the flow that was, or will be, submitted with this key. */
-  keyed(key: string): FlowRun {
+  keyed<Results extends object = AnyResults>(key: string): FlowRun<Results> {
     return new FlowRun(this, idOfKey(this.#needs.ids.placement, checkName(key, "flow key")), null);
   }
 
@@ -251,7 +255,7 @@ export class Flows {
 }
 
 /** A handle of a submitted flow. */
-export class FlowRun {
+export class FlowRun<Results extends object = AnyResults> {
   readonly id: string;
   /** Whether the submit made the flow or met the one that was there; null for a handle of a known flow. */
   readonly how: SubmitHow | null;
@@ -263,9 +267,12 @@ export class FlowRun {
     this.how = how;
   }
 
-  /** Waits for the end of the flow. @returns the results of its last nodes (with no node after them), by name. */
-  result(options: WaitForOptions = {}): Promise<Readonly<Record<string, unknown>>> {
-    return this.#flows.result(this.id, options);
+  /**
+   * Waits for the end of the flow. @returns the results that the flow returns, or those of its last nodes (with no node
+   * after their success), by name. A node that was skipped has none.
+   */
+  async result(options: WaitForOptions = {}): Promise<Results> {
+    return (await this.#flows.result(this.id, options)) as Results;
   }
 
   async counts(): Promise<FlowCounts> {

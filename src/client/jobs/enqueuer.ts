@@ -51,7 +51,7 @@ export interface Enqueuer {
     options?: PublishOptions,
   ): Promise<readonly PublishedJob[]>;
   /** Submits a flow: all of its nodes or none. */
-  submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun>;
+  submit<Results extends object>(flow: Flow<Results>, options?: SubmitFlowOptions): Promise<FlowRun<Results>>;
 }
 
 /** What `mill.in(connection)` does: all of it commits or rolls back with the caller's rows. */

@@ -39,6 +39,8 @@ import type {
   RaceOptions,
   SubFlowOptions,
 } from "./flow-options.ts";
+import { readPlainNodes } from "./plain-flow.ts";
+import type { PlainEdge, PlainNodes, PlainResults } from "./plain-flow.ts";
 import { takeRefs } from "./result-refs.ts";
 import type { Ref, WithRefs } from "./result-refs.ts";
 
@@ -46,22 +48,49 @@ import type { Ref, WithRefs } from "./result-refs.ts";
 export interface BuiltNode extends GraphNode {
   /** Null for a part. */
   readonly submission: AnySubmission | null;
+  /** Of a flow inside the flow that says what it returns. */
+  readonly returned?: Returned;
   readonly refs: readonly ResultRef[];
   readonly expands?: Expansion;
 }
+
+/** Paths of nodes by the names that their results have. */
+export type Returned = Readonly<Record<string, string>>;
+
+/** The plain form of a flow (plain-flow.ts). */
+export interface PlainGraph<
+  Nodes extends PlainNodes = PlainNodes,
+  Edges extends readonly PlainEdge[] = readonly PlainEdge[],
+> {
+  /** What `job.with(input, options)` returns, by the name of the node; beside it `join` and `cancelRest`. */
+  readonly nodes: Nodes;
+  /** `{ from, to }`: `to` runs once `from` has completed; with `on: "failure"` or `"always"` once it has ended so. */
+  readonly edges?: Edges;
+}
+
+type ResultOfNode<Node> =
+  Node extends FlowPart<infer Item> ? readonly Item[] : Node extends FlowNode<infer Result> ? Result : never;
+type ReturnedBy<Nodes> = { readonly [Name in keyof Nodes]: ResultOfNode<Nodes[Name]> };
 
 /** Options of a node that say where it stands in the flow; all others are its job's. */
 const placeKeys: readonly string[] = [...afterKeys, "cancelRest", "before"];
 const nodeKeys: readonly string[] = [...memberKeys, ...placeKeys];
 const none: readonly never[] = [];
 
-type ResultsOf<Many extends readonly AnySubmission[]> = ResultOfOne<Many[number]>;
+type ResultOfEach<Many extends readonly AnySubmission[]> = ResultOfOne<Many[number]>;
 /** Of each of several kinds of jobs by itself. */
 type ResultOfOne<One> = One extends Submission<infer _In, infer Result> ? Result : never;
 
+const inPart = (path: string, name: string): string =>
+  path === "" ? name : name === "" ? path : `${path}.${name}`;
+
+function pathsInside(paths: Returned, inside: (path: string) => string): Returned {
+  return Object.fromEntries(Object.entries(paths).map(([name, path]) => [name, inside(path)]));
+}
+
 /** The nodes of a flow as they stand in a part of another. @param path that of the part; "" leaves them as they are. */
 export function nodesInside(path: string, nodes: readonly BuiltNode[]): readonly BuiltNode[] {
-  const inside = (name: string): string => (path === "" ? name : name === "" ? path : `${path}.${name}`);
+  const inside = (name: string): string => inPart(path, name);
   return nodes.map((node) => ({
     ...node,
     path: inside(node.path),
@@ -69,21 +98,67 @@ export function nodesInside(path: string, nodes: readonly BuiltNode[]): readonly
     after: node.after.map((each) => ({ ...each, path: inside(each.path) })),
     ...(node.before === undefined ? {} : { before: node.before.map(inside) }),
     refs: node.refs.map((ref) => ({ ...ref, of: inside(ref.of) })),
+    ...(node.returned === undefined ? {} : { returned: pathsInside(node.returned, inside) }),
   }));
 }
 
-export class Flow {
+/** The results of a flow whose nodes TypeScript does not know. */
+export type AnyResults = Readonly<Record<string, unknown>>;
+
+/** A flow, whatever its results are. */
+export type AnyFlow = Flow<object>;
+
+/** What `run.result()` of the flow answers. */
+export type ResultsOf<Of> = Of extends Flow<infer Results> ? Results : never;
+
+/** @typeParam Results what `run.result()` answers. */
+export class Flow<Results extends object = AnyResults> {
   readonly name: string;
   /** @internal */
   readonly nodes: BuiltNode[] = [];
+  /** Only for the type checker. */
+  declare readonly __results?: Results;
   readonly #title: string;
   readonly #failureMode: FailureMode | null;
+  #returned: Returned | null = null;
 
-  constructor(name: string, options: FlowDefinitionOptions = {}) {
+  constructor(name: string, options: FlowDefinitionOptions & Partial<PlainGraph> = {}) {
     this.name = checkName(name, "flow name");
     this.#title = `flow ${JSON.stringify(name)}`;
-    const { failureMode } = checkOptions(options, this.#title, ["failureMode"]) as FlowDefinitionOptions;
+    const given = checkOptions(options, this.#title, ["failureMode", "nodes", "edges"]) as typeof options;
+    const { failureMode, nodes, edges } = given;
     this.#failureMode = failureMode === undefined ? null : checkFailureMode(failureMode, "flow: failureMode");
+    if (nodes === undefined && edges === undefined) return;
+    for (const { name: node, submission, options: own } of readPlainNodes(nodes, edges ?? [], this.#title))
+      this.add(node, submission.job as AnyJob, submission.input as never, own as never);
+  }
+
+  /** @internal The paths of the nodes whose results are the flow's, by names; null for those of its last nodes. */
+  get returned(): Returned | null {
+    return this.#returned;
+  }
+
+  /** @internal */
+  set returned(paths: Returned | null) {
+    this.#returned = paths;
+  }
+
+  /**
+   * Says which results `run.result()` answers, by names of your own, and with their types. Without it, these are the
+   * results of the last nodes by the names of the nodes.
+   *
+   * @example
+   *   const built = report.returns({ text: merged, pages });
+   *   const { text } = await (await mill.submit(built)).result(); // a string
+   */
+  returns<const Nodes extends Readonly<Record<string, FlowNode>>>(nodes: Nodes): Flow<ReturnedBy<Nodes>> {
+    const what = `${this.#title}: returns`;
+    if (typeof nodes !== "object" || nodes === null || Object.keys(nodes).length === 0)
+      throw invalidOption(`${what}: give nodes of the flow by names.`);
+    this.#returned = Object.fromEntries(
+      Object.entries(nodes).map(([name, node]) => [checkName(name, what), pathOf(node, what, this)]),
+    );
+    return this as unknown as Flow<ReturnedBy<Nodes>>;
   }
 
   /** @internal */
@@ -163,7 +238,7 @@ export class Flow {
     name: string,
     jobs: Many,
     options: RaceOptions = {},
-  ): FlowPart<ResultsOf<Many>> {
+  ): FlowPart<ResultOfEach<Many>> {
     const what = this.#titleOf("race", name);
     const given = checkOptions(options, what, [...afterKeys, "first", "cancelRest"]) as RaceOptions;
     const { first = 1, cancelRest = true } = given;
@@ -180,7 +255,7 @@ export class Flow {
     name: string,
     jobs: Many,
     options: GroupOfOptions = {},
-  ): FlowPart<ResultsOf<Many>> {
+  ): FlowPart<ResultOfEach<Many>> {
     const what = this.#titleOf("group", name);
     const given = checkOptions(options, what, [...afterKeys, "tolerate"]) as GroupOfOptions;
     const tolerate = checkWhole(given.tolerate ?? 0, `${what}: tolerate`, 0, 1_000_000);
@@ -192,7 +267,7 @@ export class Flow {
     name: string,
     jobs: Many,
     last: JobDefinition<In, Out, Result, Returned>,
-    input: (results: Ref<readonly ResultsOf<Many>[]>) => WithRefs<NoInfer<In>>,
+    input: (results: Ref<readonly ResultOfEach<Many>[]>) => WithRefs<NoInfer<In>>,
     options: GroupOfOptions = {},
   ): FlowNode<Result> {
     const group = this.group(name, jobs, options);
@@ -222,20 +297,21 @@ export class Flow {
    * Adds another flow as one node, which ends when that flow does. Its result has those of the nodes whose success
    * nothing in it waits for, by their names.
    */
-  sub<Result = Readonly<Record<string, unknown>>>(
+  sub<Result extends object = AnyResults>(
     name: string,
-    other: Flow,
+    other: Flow<Result> | Flow,
     options: SubFlowOptions = {},
   ): FlowNode<Result> {
     const what = this.#titleOf("sub", name);
     if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
-    if (other === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
+    if ((other as object) === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
     const path = this.#addPart(
       name,
       { kind: "flow", failureMode: other.failureMode ?? "isolate" },
       given,
       what,
+      other.returned,
     );
     for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
     return new MadeNode<Result>(this, path);
@@ -262,9 +338,19 @@ export class Flow {
     return new MadePart(this, path);
   }
 
-  #addPart(path: string, part: Part, options: AfterOptions, what: string): string {
+  #addPart(
+    path: string,
+    part: Part,
+    options: AfterOptions,
+    what: string,
+    returned: Returned | null = null,
+  ): string {
     const { after, join } = readAfter(options, what, this);
-    this.nodes.push({ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] });
+    const node: BuiltNode = {
+      ...{ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] },
+    };
+    const inside = (name: string): string => inPart(path, name);
+    this.nodes.push(returned === null ? node : { ...node, returned: pathsInside(returned, inside) });
     return path;
   }
 
@@ -328,7 +414,21 @@ type LastResult<Many extends readonly AnySubmission[]> = Many extends readonly [
   ? ResultOfOne<Last>
   : never;
 
-/** A flow to be built and submitted. */
-export function flow(name: string, options?: FlowDefinitionOptions): Flow {
+/**
+ * A flow to be built and submitted: node by node, or in its plain form.
+ *
+ * @example
+ *   const order = flow("order", {
+ *     nodes: { pay: pay.with({ cents: 4200 }), ship: ship.with({ to: "Ada" }) },
+ *     edges: [{ from: "pay", to: "ship" }],
+ *   });
+ *   await (await mill.submit(order)).result(); // { ship: ... }
+ */
+export function flow<const Nodes extends PlainNodes, const Edges extends readonly PlainEdge[] = readonly []>(
+  name: string,
+  options: FlowDefinitionOptions & PlainGraph<Nodes, Edges>,
+): Flow<PlainResults<Nodes, Edges>>;
+export function flow(name: string, options?: FlowDefinitionOptions): Flow;
+export function flow(name: string, options?: FlowDefinitionOptions & Partial<PlainGraph>): Flow {
   return new Flow(name, options);
 }

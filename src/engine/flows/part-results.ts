@@ -26,13 +26,16 @@ export async function readFlowResult(
   record: JobRecord,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { id } = record;
-  const { ends = [] } = flowMetaOf(record);
+  const { ends = [], returned } = flowMetaOf(record);
   const path = pathOfId(id);
   const root = rootOf(id) ?? id;
+  const named =
+    returned === undefined
+      ? ends.map((end) => [path === "" ? end : end.slice(path.length + 1), end] as const)
+      : Object.entries(returned);
   const results = await Promise.all(
-    ends.map(async (end) => {
+    named.map(async ([name, end]) => {
       const member = await needs.reads.add(idOfPath(root, end));
-      const name = path === "" ? end : end.slice(path.length + 1);
       return [name, member === null ? undefined : await readMemberResult(needs, member)] as const;
     }),
   );

@@ -20,7 +20,7 @@ import type { Submission } from "../submit/job-definition.ts";
 import type { Needs } from "../services.ts";
 import type { ReadOptions } from "../submit/job-options.ts";
 import type { JobPlanner } from "../submit/job-planner.ts";
-import type { BuiltNode, Flow } from "./flow.ts";
+import type { AnyFlow, BuiltNode, Returned } from "./flow.ts";
 import { checkMemberTags } from "./flow-options.ts";
 import { withUnknown } from "./result-refs.ts";
 
@@ -45,19 +45,20 @@ export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
 /** Throws at once for a graph that cannot be; rejects for a job that cannot be. */
 export function planFlow(
   needs: Needs<"ids" | "planner">,
-  flow: Flow,
+  flow: AnyFlow,
   options: FlowJobOptions,
 ): Promise<PlannedFlow> {
   const part: Part = { kind: "flow", failureMode: options.failureMode };
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
+  checkReturned(flow.nodes, flow.returned ?? {}, flow.name);
   return planAll(needs, flow, { ...options, part, nodes });
 }
 
 async function planAll(
   needs: Needs<"ids" | "planner">,
-  flow: Flow,
+  flow: AnyFlow,
   options: FlowJobOptions & { readonly part: Part; readonly nodes: readonly PlannedNode[] },
 ): Promise<PlannedFlow> {
   const { part, nodes } = options;
@@ -74,7 +75,7 @@ async function planAll(
     meta: writeMeta({
       flow: {
         part,
-        ends: lastNodes(nodes, ""),
+        ...(flow.returned === null ? { ends: lastNodes(nodes, "") } : { returned: flow.returned }),
         ...(invokedBy === undefined ? {} : { invokedBy }),
         ...(key === undefined || content === null ? {} : { key, content }),
       },
@@ -90,7 +91,7 @@ async function planAll(
 /** The id of a flow, in the partition that its members ask for. */
 function placeFlow(
   { ids }: Needs<"ids">,
-  { name }: Flow,
+  { name }: AnyFlow,
   jobs: readonly NewJob[],
   { id, invokedBy, isTemplate }: FlowJobOptions,
 ): string {
@@ -108,12 +109,12 @@ function placeFlow(
 }
 
 /** Equal flows have equal texts: their names, nodes, edges and inputs, whatever the options of their jobs. */
-function contentOf({ name, nodes }: Flow): string {
+function contentOf({ name, nodes, returned }: AnyFlow): string {
   const shown = nodes.map(({ path, within, part, after, join, cancelsRest, submission, refs, expands }) => [
     ...[path, within, part, after, join, cancelsRest, refs, expands ?? null],
     submission === null ? null : [submission.job.name, canonicalText(submission.input)],
   ]);
-  return digestText(JSON.stringify([name, shown]));
+  return digestText(JSON.stringify(returned === null ? [name, shown] : [name, shown, returned]));
 }
 
 /** Most jobs are planned without a promise. */
@@ -225,7 +226,7 @@ function memberOf(root: string, id: string, { node, built, job }: Place, endsOf:
   const { need, slack } = part === null ? node : needOfPart(part, members);
   const flow: FlowMeta = {
     ...(part === null ? {} : { part }),
-    ...(part?.kind === "flow" ? { ends: endsOf(node.path) } : {}),
+    ...(part?.kind === "flow" ? resultsOf(node, built, endsOf) : {}),
     ...(parents.length === 0 ? {} : { parents, wants: { need, slack } }),
     ...(node.cancelsRest ? { cancelsRest: true } : {}),
     ...(built.refs.length === 0 ? {} : { refs: built.refs }),
@@ -244,6 +245,14 @@ function memberOf(root: string, id: string, { node, built, job }: Place, endsOf:
     freed: part === null ? writeFreed({ due, rankBase, rankSlope, ttlMs }) : null,
     waits: newWaits({ need, slack, defers, ...(part === null ? {} : { total: members }) }),
   };
+}
+
+function resultsOf(
+  { path }: PlannedNode,
+  { returned }: BuiltNode,
+  endsOf: EndsOf,
+): Pick<FlowMeta, "ends" | "returned"> {
+  return returned === undefined ? { ends: endsOf(path) } : { returned };
 }
 
 /** Making the jobs of a list has no result and no input to check, and is tried as often as any job. */
@@ -271,7 +280,11 @@ export function checkRefs(nodes: readonly BuiltNode[], planned: readonly Planned
       if (own.part?.kind === "flow") {
         const [name] = ref.path;
         if (name === undefined) continue;
+        const { returned } = own;
         const end = `${ref.of}.${name}`;
+        if (returned !== undefined && !Object.hasOwn(returned, name))
+          throw refuse(end, "which the flow inside does not return");
+        if (returned !== undefined) continue;
         if (!endsOf(ref.of).includes(end))
           throw refuse(end, "which is no node that the flow inside ends with");
         if (keepsNoResult(byPath.get(end) as BuiltNode)) throw refuse(end, "which keeps none");
@@ -281,6 +294,19 @@ export function checkRefs(nodes: readonly BuiltNode[], planned: readonly Planned
       const referred = own.part === null ? [own] : (inside.get(ref.of) ?? []);
       if (referred.some(keepsNoResult)) throw refuse(ref.of, "which keeps none");
     }
+}
+
+/** Of a flow and of those inside it: what they return is there, and is kept. */
+function checkReturned(nodes: readonly BuiltNode[], own: Returned, title: string): void {
+  const all = [own, ...nodes.map(({ returned }) => returned ?? {})].flatMap((each) => Object.entries(each));
+  if (all.length === 0) return;
+  const byPath = new Map(nodes.map((node) => [node.path, node]));
+  for (const [name, path] of all) {
+    const node = byPath.get(path);
+    const what = `The flow ${JSON.stringify(title)} returns ${JSON.stringify(path)} as ${JSON.stringify(name)}`;
+    if (node === undefined) throw invalidFlow(`${what}, which is none of its nodes.`);
+    if (keepsNoResult(node)) throw invalidFlow(`${what}, which keeps no result.`);
+  }
 }
 
 function keepsNoResult({ submission, expands }: BuiltNode): boolean {

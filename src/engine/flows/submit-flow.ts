@@ -14,7 +14,7 @@ import type { DocPut } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { refusalError } from "../submit/refusal-error.ts";
 import { finishDeferredWork } from "./deferred-work.ts";
-import type { Flow } from "./flow.ts";
+import type { AnyFlow } from "./flow.ts";
 import { flowMetaOf } from "./members.ts";
 import { planFlow } from "./plan-flow.ts";
 import type { FlowJobOptions, PlannedFlow } from "./plan-flow.ts";
@@ -36,7 +36,7 @@ const triesMax = 10;
 /** @param options `id` only for a repeat of an earlier try. */
 export async function submitFlow(
   needs: SubmitFlowNeeds,
-  flow: Flow,
+  flow: AnyFlow,
   options: Omit<FlowJobOptions, "invokedBy">,
   send: Send,
 ): Promise<SubmittedFlow> {

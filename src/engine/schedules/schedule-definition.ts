@@ -8,6 +8,7 @@ import { readScheduleSettings } from "../../model/schedule/schedule-settings.ts"
 import type { ScheduleOptions as RuleOptions } from "../../model/schedule/schedule-settings.ts";
 import { ruleKeys } from "../../model/schedule/schedule-rule.ts";
 import { Flow } from "../flows/flow.ts";
+import type { AnyFlow } from "../flows/flow.ts";
 import { readSubmitOptions, submitKeys } from "../flows/submit-options.ts";
 import type { SubmitFlowOptions } from "../flows/submit-options.ts";
 import { anySubmission, checkDefinition } from "../submit/job-definition.ts";
@@ -23,7 +24,7 @@ export type ScheduleOptions<In = unknown> = RuleOptions &
 export type ScheduleFlowOptions = RuleOptions & Omit<SubmitFlowOptions, OwnFlowOption>;
 
 /** What a firing makes. */
-export type ScheduleMakes = Submission | { readonly flow: Flow; readonly options: SubmitFlowOptions };
+export type ScheduleMakes = Submission | { readonly flow: AnyFlow; readonly options: SubmitFlowOptions };
 
 export interface ScheduleDefinition {
   readonly name: string;
@@ -52,10 +53,10 @@ export function schedule<In, Out, Result, Returned>(
   input: NoInfer<In>,
   options: ScheduleOptions<NoInfer<In>>,
 ): ScheduleDefinition;
-export function schedule(name: string, flow: Flow, options: ScheduleFlowOptions): ScheduleDefinition;
+export function schedule(name: string, flow: AnyFlow, options: ScheduleFlowOptions): ScheduleDefinition;
 export function schedule(
   name: string,
-  makes: JobDefinition | Flow,
+  makes: JobDefinition | AnyFlow,
   ...given: readonly unknown[]
 ): ScheduleDefinition {
   checkName(name, "schedule: name");

@@ -18,6 +18,8 @@ export interface FlowMeta {
   readonly refs?: readonly ResultRef[];
   /** For a flow, also inside another: the paths of the nodes whose results are its result. */
   readonly ends?: readonly string[];
+  /** In place of `ends`, for a flow that says what it returns: the paths of the nodes by the names of their results. */
+  readonly returned?: Readonly<Record<string, string>>;
   /** It runs no handler, but makes a job of each item of a list. */
   readonly expands?: Expansion;
   /** For a flow that a durable run has invoked: its end is appended to the journal of the run. */

@@ -9,7 +9,7 @@ import { anySubmission, checkDefinition } from "../../engine/submit/job-definiti
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
-import type { Flow } from "../../engine/flows/flow.ts";
+import type { AnyFlow } from "../../engine/flows/flow.ts";
 import type { Growing } from "../../engine/flows/grow-flow.ts";
 import { planFlow } from "../../engine/flows/plan-flow.ts";
 import { isNotDeleted } from "../../engine/flows/submit-flow.ts";
@@ -42,7 +42,7 @@ export interface EffectsScope {
    *
    * @returns the id of the flow.
    */
-  readonly submit: (flow: Flow, options?: EffectFlowOptions) => string;
+  readonly submit: (flow: AnyFlow, options?: EffectFlowOptions) => string;
   readonly kv: {
     put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;

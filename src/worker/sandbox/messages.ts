@@ -104,6 +104,7 @@ export type FromSandbox =
       readonly node?: SentNode;
       /** Only with `flow.submit`, whose `input` is the list of their inputs. */
       readonly nodes?: readonly SentMember[];
+      readonly returned?: SentNode["returned"];
       /** Made by the sandbox; the worker makes one if it is left out. */
       readonly id?: string;
       readonly key?: string;

@@ -236,7 +236,8 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         const id =
           key === undefined ? this.#around.ids.mintBeside(this.id) : idOfKey(this.#around.ids.placement, key);
         const nodes = flow.nodes.map((node) => this.#sentMember(node));
-        const sent = { name: flow.name, id, nodes, ...sentOptions({ ...options, failureMode }) };
+        const returned = flow.returned === null ? {} : { returned: flow.returned };
+        const sent = { name: flow.name, id, nodes, ...returned, ...sentOptions({ ...options, failureMode }) };
         apply(
           { effect: "flow.submit", ...sent },
           flow.nodes.map(({ submission }) => submission?.input ?? null),

@@ -17,7 +17,7 @@ import { describeError } from "../../model/job/attempt-log.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { FromSandbox, SentJob, SentMember } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
-import { readSentNode } from "./sent-node.ts";
+import { checkReturned, readSentNode } from "./sent-node.ts";
 
 /** The outcome of a run that had not begun when its sandbox ended: it must be run again. */
 export const notBegun = Symbol("not begun");
@@ -183,12 +183,13 @@ export class SandboxRun {
   }
 
   #sentFlow(message: About<"effect">): Flow {
-    const { name = "", nodes = [] } = message;
+    const { name = "", nodes = [], returned } = message;
     const inputs = valueIn(message, "input");
     if (!Array.isArray(nodes) || !Array.isArray(inputs) || inputs.length !== nodes.length)
       throw new MillraceError("invalid-option", "flow.submit: nodes and input are lists of one length.");
     const flow = new Flow(name);
     for (const [at, sent] of nodes.entries()) flow.nodes.push(this.#node(sent as SentMember, inputs[at]));
+    if (returned !== undefined) flow.returned = checkReturned(returned);
     return flow;
   }
 

@@ -4,7 +4,7 @@
  * so the worker checks every field. Whether the graph is valid is checked when it is planned.
  */
 import type { AnyJob } from "../../engine/submit/job-definition.ts";
-import type { BuiltNode } from "../../engine/flows/flow.ts";
+import type { BuiltNode, Returned } from "../../engine/flows/flow.ts";
 import { checkNodeName } from "../../model/flow/graph.ts";
 import type { Condition, Part } from "../../model/flow/graph.ts";
 import type { ResultRef } from "../../model/flow/flow-meta.ts";
@@ -22,10 +22,12 @@ export interface SentNode {
   readonly cancelsRest?: boolean;
   readonly refs?: readonly ResultRef[];
   readonly expands?: BuiltNode["expands"];
+  /** Of a flow inside the flow: the paths of the nodes whose results are its result, by their names. */
+  readonly returned?: Returned;
 }
 
 export function sentNode(node: BuiltNode): SentNode {
-  const { path, within, part, after, before, join, cancelsRest, refs, expands } = node;
+  const { path, within, part, after, before, join, cancelsRest, refs, expands, returned } = node;
   return {
     path,
     ...(within === "" ? {} : { within }),
@@ -36,6 +38,7 @@ export function sentNode(node: BuiltNode): SentNode {
     ...(cancelsRest ? { cancelsRest } : {}),
     ...(refs.length === 0 ? {} : { refs }),
     ...(expands === undefined ? {} : { expands }),
+    ...(returned === undefined ? {} : { returned }),
   };
 }
 
@@ -48,7 +51,7 @@ export function readSentNode(
   submission: { readonly job: AnyJob; readonly input: unknown; readonly options: object | undefined } | null,
 ): BuiltNode {
   const { path, within = "", part = null, after = [], before = [], join = null, ...rest } = asNode(sent);
-  const { cancelsRest = false, refs = [], expands } = rest;
+  const { cancelsRest = false, refs = [], expands, returned } = rest;
   if ((part === null) !== (submission !== null))
     throw invalidOption(`${what}: a node has the name of a job, or is a part.`);
   return {
@@ -72,6 +75,7 @@ export function readSentNode(
       ...(isList === true ? { isList } : {}),
     })),
     ...(expands === undefined ? {} : { expands }),
+    ...(returned === undefined ? {} : { returned: checkReturned(returned) }),
     submission,
   };
 }
@@ -79,6 +83,13 @@ export function readSentNode(
 function asNode(sent: unknown): SentNode {
   if (typeof sent !== "object" || sent === null) throw invalidOption(`${what}: node must be an object.`);
   return sent as SentNode;
+}
+
+/** Which nodes they are is checked when the flow is planned. */
+export function checkReturned(returned: Returned): Returned {
+  if (typeof returned !== "object" || returned === null)
+    throw invalidOption(`${what}: returned must be paths by names.`);
+  return Object.fromEntries(Object.entries(returned).map(([name, path]) => [name, checkPath(path)]));
 }
 
 function checkPath(path: unknown): string {
