@@ -37,6 +37,19 @@ export type {
   TimedOut,
   WaitOptions,
 } from "./worker/durable/step.ts";
+export { budget } from "./engine/budgets/budget-definition.ts";
+export type { Budget, BudgetUse, BudgetUseOptions } from "./engine/budgets/budget-definition.ts";
+export type { BudgetBounds, BudgetOptions, OnBreach } from "./model/budgets/budget.ts";
+export type { ResetOptions } from "./model/budgets/period.ts";
+export type { Hold, Usage, UsageOptions } from "./worker/run/usage.ts";
+export type {
+  BudgetChange,
+  BudgetDetails,
+  BudgetKeyOptions,
+  BudgetState,
+  PeriodSpend,
+  RefundOptions,
+} from "./client/budgets.ts";
 export type { GroupOptions, OfInput } from "./engine/submit/group.ts";
 export { flow } from "./engine/flows/flow.ts";
 export type { Flow, PlainGraph, ResultsOf } from "./engine/flows/flow.ts";

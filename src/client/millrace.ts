@@ -67,6 +67,7 @@ import type { FlowRun } from "./flows/flows.ts";
 import { JobHandle } from "./jobs/job-handle.ts";
 import type { HandleSurroundings } from "./jobs/job-handle.ts";
 import { Jobs } from "./jobs/jobs.ts";
+import { BudgetsClient } from "./budgets.ts";
 import { LimitsClient } from "./limits.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { readQuarantined } from "./workers/quarantined.ts";
@@ -101,6 +102,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly queues: Queues;
   readonly limits: LimitsClient;
+  readonly budgets: BudgetsClient;
   readonly metrics: Metrics;
   readonly schedules: Schedules;
   readonly topics: Topics;
@@ -153,6 +155,7 @@ export class Millrace implements Enqueuer {
     this.#signals = new Signals(services);
     this.#permits = new Permits(services, this.#shared);
     this.limits = new LimitsClient(services, this.#permits, () => this.startDuties());
+    this.budgets = new BudgetsClient(services);
     this.schedules = new Schedules(services);
     this.topics = new Topics(services);
     this.flows = new Flows(services, this.#results);
@@ -373,11 +376,18 @@ export class Millrace implements Enqueuer {
     const defined = this.#services.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
+    const budgeted = this.#services.limits.defineBudgets(
+      handlers.flatMap(({ definition }) => definition.options.budgets ?? []),
+    );
     // An operator's settings of the queues have precedence over the worker's, unless the store is too slow to read
     // them.
     const { platform, queuePolicies, schedules } = this.#services;
     for (const definition of settings.queueDefaults) await this.queues.define(definition);
-    await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
+    await Promise.all([
+      defined,
+      budgeted,
+      settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs),
+    ]);
     this.#checkOpen();
     if (settings.schedules.length > 0 || settings.subscriptions.length > 0) {
       await schedules.defineAll(settings.schedules);
@@ -469,7 +479,13 @@ export class Millrace implements Enqueuer {
       await settlesWithin(platform, this.#services.metrics.flush(), callsGraceMs);
     this.#results.close();
     this.#events.close();
-    const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);
+    const { budgets } = this.#services;
+    const idle = Promise.all([
+      budgets.whenIdle(),
+      this.#calls.whenIdle(),
+      submits.whenIdle(),
+      changes.whenIdle(),
+    ]);
     await settlesWithin(platform, idle, Math.max(callsGraceMs, giveUpMs));
     const closing = store.close();
     const isClosed = await settlesWithin(platform, closing, callsGraceMs);

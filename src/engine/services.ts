@@ -9,6 +9,7 @@ import type { Platform } from "../platform/platform.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempts/attempt-observer.ts";
 import { observerOfSink } from "./attempts/attempt-sink.ts";
+import { Budgets } from "./budgets/budgets.ts";
 import { createStoreBatchers } from "./calls/store-batchers.ts";
 import type { StoreBatchers } from "./calls/store-batchers.ts";
 import { Flush } from "./calls/flush.ts";
@@ -53,6 +54,7 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly policies: Policies;
   readonly retention: StoreRetention;
   readonly limits: LimitsInUse;
+  readonly budgets: Budgets;
   readonly handled: HandledNames;
   readonly knownSignals: KnownSignals;
 
@@ -95,6 +97,7 @@ export function createServices(
   const policies = new Policies(codeDefaults, (queue) => queuePolicies.of(queue));
   const retention = new StoreRetention(store, declared, (times) => policies.retentionRead(times));
   const limits = new LimitsInUse(store);
+  const budgets = new Budgets({ store, platform, flush, ids, giveUpMs, limits });
   const handled = new HandledNames();
   const knownSignals = new KnownSignals();
 
@@ -123,7 +126,7 @@ export function createServices(
     ...shared,
     ...{ platform, log, repeated, metrics, store, flush, ids },
     ...batchers,
-    ...{ queuePolicies, policies, retention, limits, handled, knownSignals },
+    ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },
     ...{ planner, submitter, schedules, publishing, webhookDocs },
     ...{ attemptObservers, clocks, otherWorkers, leadership, heartbeat },
   };

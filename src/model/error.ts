@@ -68,6 +68,13 @@ export const errorCatalogue = {
   "unknown-limit": entry(404, false, "No limit of this name is known to the store."),
   "limit-busy": entry(503, true, "No permit of the limit was free within the wait."),
   "limit-conflict": entry(409, false, "One process uses a limit with two definitions."),
+  "unknown-budget": entry(404, false, "No budget of this name is known to the store."),
+  "budget-conflict": entry(409, false, "One process uses a budget with two definitions."),
+  "budget-spent": entry(
+    503,
+    true,
+    "The budget has not so much left in its period. A handler that does not catch it comes again when the period ends.",
+  ),
   "unknown-schedule": entry(404, false, "No schedule of this name is in the store."),
   "schedule-conflict": entry(409, false, "One process defines a schedule in two ways."),
   "schedule-unreadable": entry(

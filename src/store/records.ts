@@ -231,7 +231,7 @@ export interface Add {
  * An event of no job: in the feed its id is the subject, its rev, route and attempt are 0 and its state is null.
  */
 export interface PutEvent {
-  readonly kind: Extract<EventKind, `queue-${string}` | `worker-${string}`>;
+  readonly kind: Extract<EventKind, `queue-${string}` | `worker-${string}` | `budget-${string}`>;
   readonly subject: string;
   readonly extra: string | null;
 }

@@ -38,6 +38,12 @@ export function controlOf(value: unknown): Control | null {
   }
 }
 
+/** Gives an error the control outcome of another one. */
+export function withControlOf<Thrown extends Error>(error: Thrown, other: Error): Thrown {
+  const control = controlOf(other);
+  return control === null ? error : Object.assign(error, { [brand]: control });
+}
+
 /** Gives an error that was thrown in another thread or process its control outcome. */
 export function withControl(error: Error, control: Control): Error {
   return Object.assign(error, { [brand]: control });

@@ -244,6 +244,10 @@ export class DurableWorld {
       platform,
       backoffs: platform,
       acquire: () => Promise.reject(new Error("no limits here")),
+      usage: {
+        report: () => Promise.reject(new Error("no budgets here")),
+        reserve: () => Promise.reject(new Error("no budgets here")),
+      },
       input: null,
       takes: () => true,
       childId: String,

@@ -68,6 +68,10 @@ export class SoloRun {
         platform: nodePlatform,
         backoffs: nodePlatform,
         acquire: () => Promise.reject(new Error("no limits here")),
+        usage: {
+          report: () => Promise.reject(new Error("no budgets here")),
+          reserve: () => Promise.reject(new Error("no budgets here")),
+        },
         input: null,
         takes: () => true,
         childId: String,

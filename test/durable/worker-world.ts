@@ -218,6 +218,10 @@ export class WorkerWorld {
       const step = new StepCalls(execution, {
         ...{ run: { run: id, round: 0 }, journal, codec, platform, backoffs: platform },
         acquire: () => Promise.reject(new Error("no limits here")),
+        usage: {
+          report: () => Promise.reject(new Error("no budgets here")),
+          reserve: () => Promise.reject(new Error("no budgets here")),
+        },
         input: null,
         takes: () => true,
         childId: String,

@@ -1,10 +1,10 @@
 /**
- * Ready jobs that a limit, their group or their queue holds back. One call reads the gates of all given jobs; a second
- * one finds the holders of full groups (group-holders.ts). The policy of a job names the limits of its route; its lane
- * names its group and keys.
+ * Ready jobs that a limit, a budget, their group or their queue holds back. One call reads the gates of all given jobs;
+ * a second one finds the holders of full groups (group-holders.ts). The policy of a job names the limits and budgets of
+ * its route; its lane names its group and keys.
  */
 import type { Needs } from "../../engine/services.ts";
-import { gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
+import { budgetGateKey, gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
 import { heldBack } from "../../model/limits/held.ts";
 import type { HeldBack } from "../../model/limits/held.ts";
 import { readKeyUse } from "../../model/routing/lane.ts";
@@ -26,8 +26,11 @@ export async function readHeldByGate(
 ): Promise<readonly (HeldBack | null)[]> {
   const usesOf = ({ state, queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
     if (state !== "ready") return [];
-    const { limits } = needs.policies.read(policy);
-    const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
+    const { limits, budgets } = needs.policies.read(policy);
+    const gates = [
+      ...budgets.map((name) => ({ key: budgetGateKey(name), weight: 1 })),
+      ...limits.map(([name, weight]) => ({ key: limitGateKey(name), weight })),
+    ];
     return [...routeUses({ queue, gates }), ...(laneGates ?? []).map(readKeyUse)];
   };
   const held = await readRefusing(needs.store, records.map(usesOf));

@@ -160,7 +160,11 @@ describe("bad input is refused before any write", () => {
       () => v.mill.enqueue(plain, { n: 1 }, { group: () => (undefined as never as { key: string }).key }),
     ],
     ["an unknown order", "invalid-option", () => v.mill.enqueue(plain, { n: 1 }, { order: "up" as never })],
-    ["budgets", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { budgets: [] } as never)],
+    [
+      "a budget by its name",
+      "invalid-option",
+      () => v.mill.enqueue(plain, { n: 1 }, { budgets: ["tokens" as never] }),
+    ],
     [
       "a worker's capabilities instead of a job's requires",
       "invalid-option",

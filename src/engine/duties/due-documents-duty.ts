@@ -1,13 +1,16 @@
 /**
  * Due documents: work that is due by the store's clock and kept as a document until it is done. Schedules fire and
  * backfills take their steps (engine/schedules/); deferred work and requested changes of flows are done
- * (engine/flows/), and signals of transactions and for many runs are delivered (engine/durable/). Every step is guarded
- * by its document's version, so a second process does no harm; the alarm keeps the others from trying at once.
- * Documents that are not due are never read. A document that fails is quarantined alone.
+ * (engine/flows/), what follows from the counts of budgets (engine/budgets/), and signals of transactions and for many
+ * runs are delivered (engine/durable/). Every step is guarded by its document's version, so a second process does no
+ * harm; the alarm keeps the others from trying at once. Documents that are not due are never read. A document that
+ * fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
+import { actOnWork } from "../budgets/act-on-counts.ts";
+import { workKind } from "../budgets/budget-docs.ts";
 import { cancelKind, carryOutAll } from "../flows/requested-changes.ts";
 import { broadcastKind, carryOutBroadcasts, deliverSignals, signalKind } from "../durable/kept-signals.ts";
 import {
@@ -29,7 +32,7 @@ import { Quarantine } from "./quarantine.ts";
 
 /** What became of each document; `dueAt` if it stays and is due again. */
 type DueDocumentsNeeds = Needs<
-  "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs" | "coder"
+  "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs" | "coder" | "limits"
 >;
 
 type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];
@@ -41,6 +44,7 @@ const steps: readonly (readonly [
 ])[] = [
   [scheduleKind, fireSchedules],
   [backfillKind, stepBackfills],
+  [workKind, actOnWork],
   [deferredKind, doDeferredWork],
   [cancelKind, carryOutAll],
   [replayKind, carryOutAll],

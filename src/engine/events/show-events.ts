@@ -147,6 +147,8 @@ function subjectOfPut(
   const noJob = { jobId: null, name: null, state: null, attempt: null };
   if (kind === "worker-joined" || kind === "worker-left")
     return queue === undefined ? { ...noJob, queue: null, worker: id } : null;
+  if (kind === "budget-warned" || kind === "budget-breached")
+    return queue === undefined ? { ...noJob, queue: null, ...ofBudget(id, extra) } : null;
   if ((queue ?? id) !== id) return null;
   if (kind !== "queue-changed") return { ...noJob, queue: id };
   return { ...noJob, queue: id, settings: JSON.parse(String(extra)) as unknown };
@@ -290,4 +292,10 @@ export function showEvents(record: PartitionRecord, options: ShowOptions): Millr
   const events: MillraceEvent[] = [];
   for (let event = shown.next(); event !== null; event = shown.next()) events.push(event);
   return events;
+}
+
+/** The fields of an event about a budget, which its put has packed. */
+function ofBudget(budget: string, extra: unknown): object {
+  const { until, ...rest } = JSON.parse(String(extra)) as { readonly until: number };
+  return { budget, ...rest, until: new Date(until) };
 }

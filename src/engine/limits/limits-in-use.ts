@@ -1,13 +1,15 @@
 /**
- * The limits that this process uses, and whether the store knows them: before the first job with a limit is submitted,
- * and before a worker that serves such jobs begins, the store's gate gets what the code says. Once per process and
- * limit; a job pays nothing for it. What an operator edited stays, unless the code's own definition changed.
+ * The limits and budgets that this process uses, and whether the store knows them: before the first job with a limit is
+ * submitted, and before a worker that serves such jobs begins, the store's gate gets what the code says. Once per
+ * process and limit; a job pays nothing for it. What an operator edited stays, unless the code's own definition
+ * changed.
  *
  * Always true: one name has one definition in a process.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { MillraceError } from "../../model/error.ts";
-import { limitGateKey } from "../../model/limits/gate.ts";
+import { afterBudgetDefinition, isSameBudget } from "../../model/budgets/budget.ts";
+import { budgetGateKey, isBudgetGate, limitGateKey } from "../../model/limits/gate.ts";
 import { gateOfLimit, keyedGate, readKeyUse } from "../../model/routing/lane.ts";
 import {
   afterDefinition,
@@ -23,6 +25,8 @@ import type { Platform } from "../../platform/platform.ts";
 import type { Gate, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { Listeners } from "../listeners.ts";
+import type { AnyBudgetUse, Budget } from "../budgets/budget-definition.ts";
+import { changeBudgetGate } from "../budgets/change-budget.ts";
 import { changeGate, readGate } from "./change-gate.ts";
 import type { AnyLimitUse, Limit } from "./limit-definition.ts";
 
@@ -35,17 +39,21 @@ const otherLookMs = 10_000;
 const looksPerRise = 4;
 const looksMax = 10_000;
 
-interface KnownLimit {
-  readonly limit: Limit;
+interface Known {
+  /** How an error names it. */
+  readonly title: string;
+  readonly definition: Limit | Budget;
+  readonly make: () => Promise<void>;
   isMade: boolean;
   making: Promise<void> | null;
 }
 
-const none: readonly KnownLimit[] = [];
+const none: readonly (readonly [key: string, known: Known])[] = [];
 
 export class LimitsInUse {
   readonly #store: Pick<Store, "readGates" | "putGates">;
-  readonly #known = new Map<string, KnownLimit>();
+  /** By gate. */
+  readonly #known = new Map<string, Known>();
   readonly #throttling = new Map<string, Promise<number>>();
   /** The key of each gate that a throttle of this process has closed. */
   readonly gateClosed = new Listeners<string>();
@@ -60,17 +68,30 @@ export class LimitsInUse {
   /** Enters limits that jobs are about to use. A second definition of a name is refused. */
   enter(uses: readonly Pick<AnyLimitUse, "limit">[]): void {
     for (const { limit } of uses) {
-      const key = limitGateKey(limit.name);
-      const known = this.#known.get(key);
+      const known = this.#known.get(limitGateKey(limit.name));
       if (known === undefined) {
-        this.#known.set(key, { limit, isMade: false, making: null });
-        this.#unmade += 1;
-      } else if (!isSame(known.limit.settings, limit.settings))
-        throw new MillraceError(
-          "limit-conflict",
-          `The limit ${JSON.stringify(limit.name)} has two definitions in this process; define it once and import it.`,
-        );
+        const make = (): Promise<void> => this.#makeLimit(limit);
+        this.#add(limitGateKey(limit.name), `limit ${JSON.stringify(limit.name)}`, limit, make);
+      } else if (!isSame((known.definition as Limit).settings, limit.settings))
+        throw conflict("limit-conflict", known);
     }
+  }
+
+  /** The same for budgets. */
+  enterBudgets(uses: readonly Pick<AnyBudgetUse, "budget">[]): void {
+    for (const { budget } of uses) {
+      const known = this.#known.get(budgetGateKey(budget.name));
+      if (known === undefined) {
+        const make = (): Promise<void> => this.#makeBudget(budget);
+        this.#add(budgetGateKey(budget.name), `budget ${JSON.stringify(budget.name)}`, budget, make);
+      } else if (!isSameBudget((known.definition as Budget).budget, budget.budget))
+        throw conflict("budget-conflict", known);
+    }
+  }
+
+  #add(key: string, title: string, definition: Limit | Budget, make: () => Promise<void>): void {
+    this.#known.set(key, { title, definition, make, isMade: false, making: null });
+    this.#unmade += 1;
   }
 
   /** Null once the store knows every limit of these jobs, which is so from the second job of a kind on. */
@@ -78,8 +99,10 @@ export class LimitsInUse {
     return this.#makeAll(this.#unmadeOf(jobs));
   }
 
-  #makeAll(unmade: readonly KnownLimit[]): Promise<void> | null {
-    return unmade.length === 0 ? null : Promise.all(unmade.map((known) => this.#made(known))).then(() => {});
+  #makeAll(unmade: typeof none): Promise<void> | null {
+    return unmade.length === 0
+      ? null
+      : Promise.all(unmade.map(([, known]) => this.#made(known))).then(() => {});
   }
 
   /**
@@ -89,17 +112,18 @@ export class LimitsInUse {
   async mustBeThere(jobs: readonly LimitedJob[]): Promise<void> {
     const unmade = this.#unmadeOf(jobs);
     if (unmade.length === 0) return;
-    const { gates } = await this.#store.readGates({
-      keys: unmade.map(({ limit }) => limitGateKey(limit.name)),
-    });
-    for (const { limit } of unmade)
-      if (!gates.some(({ key }) => key === limitGateKey(limit.name))) {
-        const advice = "Inside a transaction it cannot be made: call limits.define(limit) before.";
-        throw unknownLimit(limit.name, advice);
+    const { gates } = await this.#store.readGates({ keys: unmade.map(([key]) => key) });
+    for (const [key, { definition }] of unmade)
+      if (!gates.some((gate) => gate.key === key)) {
+        const advice = (call: string): string =>
+          `Inside a transaction it cannot be made: call ${call} before.`;
+        throw isBudgetGate(key)
+          ? unknownBudget(definition.name, advice("budgets.define(budget)"))
+          : unknownLimit(definition.name, advice("limits.define(limit)"));
       }
   }
 
-  #unmadeOf(jobs: readonly LimitedJob[]): readonly KnownLimit[] {
+  #unmadeOf(jobs: readonly LimitedJob[]): typeof none {
     if (this.#unmade === 0) return none;
     const keys = jobs.flatMap(({ gates = [], laneGates }) => [
       ...gates.map(({ key }) => key),
@@ -108,10 +132,10 @@ export class LimitsInUse {
     return this.#unmadeAmong(keys);
   }
 
-  #unmadeAmong(keys: readonly string[]): readonly KnownLimit[] {
+  #unmadeAmong(keys: readonly string[]): typeof none {
     return [...new Set(keys)].flatMap((key) => {
       const known = this.#known.get(key);
-      return known === undefined || known.isMade ? [] : [known];
+      return known === undefined || known.isMade ? [] : [[key, known] as const];
     });
   }
 
@@ -119,6 +143,12 @@ export class LimitsInUse {
   define(uses: readonly Pick<AnyLimitUse, "limit">[]): Promise<void> | null {
     this.enter(uses);
     return this.#makeAll(this.#unmadeAmong(uses.map(({ limit }) => limitGateKey(limit.name))));
+  }
+
+  /** The same for budgets. */
+  defineBudgets(uses: readonly Pick<AnyBudgetUse, "budget">[]): Promise<void> | null {
+    this.enterBudgets(uses);
+    return this.#makeAll(this.#unmadeAmong(uses.map(({ budget }) => budgetGateKey(budget.name))));
   }
 
   /**
@@ -164,7 +194,7 @@ export class LimitsInUse {
   ): void {
     for (const [name] of uses) {
       const known = this.#known.get(limitGateKey(name));
-      if (known !== undefined && known.limit.settings.learn === undefined) continue;
+      if (known !== undefined && (known.definition as Limit).settings.learn === undefined) continue;
       const nowUs = platform.monotonicUs();
       if (nowUs < (this.#nextLookUs.get(name) ?? 0)) continue;
       // Nobody else looks meanwhile. What cannot be learned now is learned another time.
@@ -197,8 +227,8 @@ export class LimitsInUse {
   }
 
   /** A making that failed is begun again by the next job that needs it. */
-  #made(known: KnownLimit): Promise<void> {
-    known.making ??= this.#make(known.limit).then(
+  #made(known: Known): Promise<void> {
+    known.making ??= known.make().then(
       () => {
         known.isMade = true;
         this.#unmade -= 1;
@@ -211,12 +241,26 @@ export class LimitsInUse {
     return known.making;
   }
 
-  async #make({ name, settings }: Limit): Promise<void> {
+  async #makeLimit({ name, settings }: Limit): Promise<void> {
     await changeGate(this.#store, limitGateKey(name), ({ body }) => {
       const next = afterDefinition(body, settings);
       return next === null ? null : { body: next };
     });
   }
+
+  async #makeBudget({ name, budget }: Budget): Promise<void> {
+    await changeBudgetGate(this.#store, budgetGateKey(name), ({ body }) => {
+      const next = afterBudgetDefinition(body, budget);
+      return next === null ? null : { body: next };
+    });
+  }
+}
+
+function conflict(code: "limit-conflict" | "budget-conflict", { title }: Known): MillraceError {
+  return new MillraceError(
+    code,
+    `The ${title} has two definitions in this process; define it once and import it.`,
+  );
 }
 
 /** Jobs of such a limit pass the gates of their keys only: whatever is done to the limit itself would hold nobody. */
@@ -224,6 +268,13 @@ export function needsKey(name: string): MillraceError {
   return invalidOption(
     `The limit ${JSON.stringify(name)} bounds keys only, so its jobs pass no gate in common. Name a key, or give the limit a concurrency or a rate in its definition.`,
   );
+}
+
+export function unknownBudget(
+  name: string,
+  advice = "It is made by the first enqueue, worker or report that uses its definition.",
+): MillraceError {
+  return new MillraceError("unknown-budget", `The store knows no budget ${JSON.stringify(name)}. ${advice}`);
 }
 
 export function unknownLimit(

@@ -13,7 +13,7 @@ import { readSubmitOptions, submitKeys } from "../flows/submit-options.ts";
 import type { SubmitFlowOptions } from "../flows/submit-options.ts";
 import { anySubmission, checkDefinition } from "../submit/job-definition.ts";
 import type { JobDefinition, Submission } from "../submit/job-definition.ts";
-import { enqueueKeys, ownKeys, refuseLater } from "../submit/job-options.ts";
+import { enqueueKeys, ownKeys } from "../submit/job-options.ts";
 import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 
 /** When it fires, and the options of the jobs that it makes. */
@@ -79,7 +79,6 @@ function readOptions(
   known: readonly string[],
   what: string,
 ): { readonly rule: RuleOptions; readonly own: object } {
-  refuseLater(options, what);
   const entries = Object.entries(checkOptions(options, what, known));
   const isOfRule = ([key]: readonly [string, unknown]): boolean => ruleOptionKeys.includes(key);
   const rule = Object.fromEntries(entries.filter(isOfRule)) as RuleOptions;

@@ -8,7 +8,7 @@ import { compilePick } from "../../codec/digest.ts";
 import { readDurable } from "../durable/durable-definition.ts";
 import type { DurableOptions, DurablePart, SignalSchemas } from "../durable/durable-definition.ts";
 import { compileRedaction } from "../../codec/redact.ts";
-import { definitionKeys, readEnqueueOptions, refuseLater } from "./job-options.ts";
+import { definitionKeys, readEnqueueOptions } from "./job-options.ts";
 import type { EnqueueOptions, OwnOption, ReadOptions } from "./job-options.ts";
 import { checkOptions } from "../../model/option.ts";
 import { isStandardSchema } from "./standard-schema.ts";
@@ -132,7 +132,6 @@ export function job<In = unknown, Result = unknown>(
 export function job(name: string, options: JobOptions = {}): AnyJob {
   checkName(name, "job name");
   const what = `job ${JSON.stringify(name)}`;
-  refuseLater(options, what);
   checkOptions(options, what, definitionKeys);
   const { input, result, onInvalidInput, redact = [], durable, signals, ...shared } = options;
   const durablePart = readDurable({ durable, signals }, what);

@@ -7,7 +7,7 @@ import { readCapabilities } from "../../model/routing/capability.ts";
 import type { FieldPathOf } from "../../codec/field-path.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
-import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { MillraceError } from "../../model/error.ts";
 import type { JobPolicy, Retention } from "../../model/job/job-policy.ts";
 import { readInstant } from "../../model/instant.ts";
 import { mintedPartition } from "../../model/job/job-id.ts";
@@ -23,6 +23,8 @@ import { storeLimits } from "../../store/contract-limits.ts";
 import { readGroup } from "./group.ts";
 import type { GroupOptions, ReadGroup } from "./group.ts";
 import type { KvWrite } from "../docs/kv.ts";
+import { readBudgets } from "../budgets/budget-definition.ts";
+import type { AnyBudgetUse, Budget, BudgetUse } from "../budgets/budget-definition.ts";
 import { readLimits } from "../limits/limit-definition.ts";
 import type { AnyLimitUse, Limit, LimitUse } from "../limits/limit-definition.ts";
 
@@ -71,6 +73,11 @@ export interface EnqueueOptions<In = any> {
   /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
   limits?: readonly (Limit | LimitUse<In>)[];
   /**
+   * The budgets that hold the job while they are spent, and to which its handler reports usage. Limits and budgets
+   * together: at most 8.
+   */
+  budgets?: readonly (Budget | BudgetUse<In>)[];
+  /**
    * Which group of its queue the job belongs to: fair turns over groups, or up to N of a group at once
    * (docs/guides/groups.md). At an enqueue a text is the key alone, and the rest stays as the definition says; null is
    * no group.
@@ -107,11 +114,11 @@ export interface ReadOptions {
   readonly trace?: Readonly<Record<string, string>>;
   readonly unique?: UniquePlan;
   readonly limits?: readonly AnyLimitUse[];
+  readonly budgets?: readonly AnyBudgetUse[];
   /** A text is the key of a group that says nothing else. */
   readonly group?: ReadGroup | string | null;
 }
 
-const laterKeys = ["budgets"] as const;
 const sharedKeys = [
   "queue",
   "delay",
@@ -125,6 +132,7 @@ const sharedKeys = [
   "tags",
   "unique",
   "limits",
+  "budgets",
   "group",
   "throttlesMax",
   "retention",
@@ -147,9 +155,9 @@ const headerCharsMax = 4096;
 
 export function readEnqueueOptions(options: EnqueueOptions | undefined, what: string): ReadOptions {
   if (options === undefined) return nothing;
-  refuseLater(options, what);
   checkOptions(options, what, enqueueKeys);
-  const { queue, id, repeatOf, requires, tags, headers, trace, unique, limits, group, deadline } = options;
+  const { queue, id, repeatOf, requires, tags, headers, trace, unique, group, deadline } = options;
+  const { limits, budgets } = options;
   if (id !== undefined && repeatOf !== undefined)
     throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
@@ -166,6 +174,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
     ...(unique === undefined ? {} : { unique: readUnique(unique) }),
     ...(limits === undefined ? {} : { limits: readLimits(limits, `${what}: limits`) }),
+    ...(budgets === undefined ? {} : { budgets: readBudgets(budgets, `${what}: budgets`) }),
     ...(group === undefined ? {} : { group: readGroupOption(group, `${what}: group`) }),
   };
 }
@@ -173,12 +182,6 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
 function readGroupOption(given: unknown, what: string): ReadGroup | string | null {
   if (given === null) return null;
   return typeof given === "string" ? checkName(given, what) : readGroup(given, what);
-}
-
-/** Options of a later version: refused by name, and not among the known ones that an error lists. */
-export function refuseLater(options: unknown, what: string): void {
-  if (typeof options !== "object" || options === null) return;
-  for (const key of laterKeys) if (key in options) throw notYetSupported(`${what}: the option ${key}`);
 }
 
 function readRepeated(id: unknown, what: string): string {

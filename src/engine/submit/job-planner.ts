@@ -33,7 +33,9 @@ import { readGroup } from "./group.ts";
 import type { ReadGroup } from "./group.ts";
 import type { ReadOptions } from "./job-options.ts";
 import { planLane } from "./lane-plan.ts";
-import { gatesOf, onRoute } from "../limits/limit-definition.ts";
+import { gatesOfRoute } from "../budgets/budget-definition.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
+import { onRoute } from "../limits/limit-definition.ts";
 import { queueOf } from "./router.ts";
 import type { Router } from "./router.ts";
 import { checkSchema } from "./standard-schema.ts";
@@ -127,10 +129,14 @@ export class JobPlanner {
   planExpander(submission: Submission): NewJob {
     const { job: definition } = submission;
     checkDefinition(definition, "enqueue");
-    const { unique: _unique, due: _due, group = null, limits = [], ...options } = definition.options;
-    const fixed = limits.filter(({ key }) => !isFunction(key));
+    const { unique: _unique, due: _due, group = null, ...options } = definition.options;
+    const { limits = [], budgets = [] } = options;
+    const fixed = {
+      limits: limits.filter(({ key }) => !isFunction(key)),
+      budgets: budgets.map((use) => (isFunction(use.key) ? { ...use, key: null } : use)),
+    };
     const isFixed = !(typeof group === "object" && group !== null && isByInput(group));
-    const plan = this.#makePlan(definition, { ...options, limits: fixed, group: isFixed ? group : null });
+    const plan = this.#makePlan(definition, { ...options, ...fixed, group: isFixed ? group : null });
     return this.#build(submission, plan, this.#needs.ids.mint);
   }
 
@@ -140,7 +146,7 @@ export class JobPlanner {
    */
   planTemplate(submission: Submission, what: string): NewJob {
     const plan = this.#planFor(submission);
-    const { unique, group = null, limits = [] } = plan.options;
+    const { unique, group = null, limits = [], budgets = [] } = plan.options;
     const byInput = (name: string): MillraceError =>
       new MillraceError(
         "invalid-option",
@@ -149,6 +155,7 @@ export class JobPlanner {
     if (unique !== undefined && unique.fields !== null) throw byInput("its unique key");
     if (typeof group === "object" && group !== null && isByInput(group)) throw byInput("its group");
     if (limits.some(({ key }) => isFunction(key))) throw byInput("the key of a limit");
+    if (budgets.some(({ key }) => isFunction(key))) throw byInput("the key of a budget");
     return { ...this.#build({ ...submission, input: null }, plan, this.#needs.ids.mint), input: "" };
   }
 
@@ -185,22 +192,29 @@ export class JobPlanner {
   #makePlan(definition: AnyJob, options: ReadOptions): Plan {
     const { codeDefaults, router, strideMs } = this.#needs;
     const { name } = definition;
-    const { limits = [] } = options;
+    const { limits = [], budgets = [] } = options;
     const group = groupOf(options, name);
     const named = onRoute(limits).map(({ limit, weight }) => [limit.name, weight] as const);
     const policy: JobPolicy = {
       ...options.policy,
       ...(named.length === 0 ? {} : { limits: named }),
+      ...(budgets.length === 0 ? {} : { budgets: budgets.map(({ budget }) => budget.name) }),
       ...(group?.holdsOnRetry === true ? { holdsGroup: true } : {}),
       ...(group?.holdsOnFailure === true ? { holdsGroupFailed: true } : {}),
     };
-    const gates = gatesOf(limits);
+    const gates = gatesOfRoute({ limits, budgets });
+    if (gates.length > storeLimits.gatesPerJobMax)
+      throw new MillraceError(
+        "invalid-option",
+        `enqueue ${JSON.stringify(name)}: ${gates.length} limits and budgets; at most ${storeLimits.gatesPerJobMax}.`,
+      );
     const requires = options.requires ?? [];
     this.#needs.limits.enter(limits);
+    this.#needs.limits.enterBudgets(budgets);
     this.#needs.knownSignals.learn(definition);
     const level = policy.level ?? codeDefaults.level ?? 0;
     const queue = queueOf(router, { name, queue: options.queue });
-    const lane = planLane({ queue, name, requires, gates, group, limits });
+    const lane = planLane({ queue, name, requires, gates, group, limits, budgets });
     return {
       unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
       queue,

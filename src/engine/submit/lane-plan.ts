@@ -1,18 +1,19 @@
 /**
- * The lane of a job (model/routing/lane.ts) from its group and the keys of its limits. Who has a group stands in the
- * lane of the group, over all names of the queue. Who asks for keys only stands with those of its route that ask for
- * the same ones.
+ * The lane of a job (model/routing/lane.ts) from its group and the keys of its limits and budgets. Who has a group
+ * stands in the lane of the group, over all names of the queue. Who asks for keys only stands with those of its route
+ * that ask for the same ones.
  *
  * What the keys are is computed from the input of each job, before any write; the rest is planned once per definition.
  */
 import { digestText } from "../../codec/digest.ts";
-import { limitGateKey } from "../../model/limits/gate.ts";
+import { budgetGateKey, limitGateKey } from "../../model/limits/gate.ts";
 import type { GateUse } from "../../model/limits/gate.ts";
 import { groupGateKey, groupLane, keyedGate, keysLane, writeKeyUse } from "../../model/routing/lane.ts";
 import type { LaneFields } from "../../model/routing/lane.ts";
 import { routeNumber } from "../../model/routing/route.ts";
 import { keyFor, stepFor } from "./group.ts";
 import type { ReadGroup } from "./group.ts";
+import type { AnyBudgetUse } from "../budgets/budget-definition.ts";
 import type { AnyLimitUse } from "../limits/limit-definition.ts";
 
 export interface LanePlan {
@@ -22,16 +23,20 @@ export interface LanePlan {
   readonly gates: readonly GateUse[];
   readonly group: ReadGroup | null;
   readonly limits: readonly AnyLimitUse[];
+  /** Absent for none. */
+  readonly budgets?: readonly AnyBudgetUse[];
 }
 
 /** @returns from an input to its lane; null where no job of the plan has one. */
 export function planLane(plan: LanePlan): ((input: unknown) => LaneFields) | null {
-  const { queue, name, requires, gates, group, limits } = plan;
+  const { queue, name, requires, gates, group, limits, budgets = [] } = plan;
   const what = `enqueue ${JSON.stringify(name)}`;
-  const keyed = limits.flatMap(({ limit, weight, key }) =>
-    key === null
-      ? []
-      : [{ gate: limitGateKey(limit.name), weight, key, what: `${what}: key of ${limit.name}` }],
+  const uses = [
+    ...budgets.map(({ budget: { name: of }, key }) => ({ of, gate: budgetGateKey(of), weight: 1, key })),
+    ...limits.map(({ limit: { name: of }, weight, key }) => ({ of, gate: limitGateKey(of), weight, key })),
+  ];
+  const keyed = uses.flatMap(({ of, key, ...use }) =>
+    key === null ? [] : [{ ...use, key, what: `${what}: key of ${of}` }],
   );
   const usesOf = (input: unknown): string[] =>
     keyed.map((use) =>

@@ -6,7 +6,7 @@ import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import { anySubmission, checkDefinition, readSchema } from "../submit/job-definition.ts";
 import type { AnyJob, JobDefinition, Submission } from "../submit/job-definition.ts";
-import { enqueueKeys, ownKeys, readEnqueueOptions, refuseLater } from "../submit/job-options.ts";
+import { enqueueKeys, ownKeys, readEnqueueOptions } from "../submit/job-options.ts";
 import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 import type { AnySchema, SchemaInput, StandardSchema } from "../submit/standard-schema.ts";
 
@@ -73,7 +73,6 @@ export function subscription<In>(
   const { name: of } = checkTopic(to, "subscription");
   const what = `subscription to ${JSON.stringify(of)}`;
   checkDefinition(job, what);
-  refuseLater(options, what);
   const { name = job.name, ...given } = checkOptions(options, what, knownKeys) as SubscriptionOptions;
   readEnqueueOptions(given, what);
   const ofJobs = Object.keys(given).length === 0 ? undefined : (given as EnqueueOptions<In>);

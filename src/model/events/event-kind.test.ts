@@ -36,10 +36,12 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     "passed-on": 29,
     signalled: 30,
     output: 31,
+    "budget-warned": 32,
+    "budget-breached": 33,
   });
 });
 
 test("a code leads back to its kind, and an unknown code is a wrong program", () => {
   for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
-  for (const code of [-1, 32, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+  for (const code of [-1, 34, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
 });

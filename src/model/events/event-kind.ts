@@ -41,6 +41,8 @@ export const eventCodes = {
   signalled: 30,
   /** The running attempt has written frames, or the summary of its output. */
   output: 31,
+  "budget-warned": 32,
+  "budget-breached": 33,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

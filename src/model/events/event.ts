@@ -56,6 +56,19 @@ interface QueueEvent extends NoJob {
   readonly queue: string;
 }
 
+/** An event about a budget, or about one of its keys. */
+interface BudgetEvent extends NoJob {
+  readonly queue: null;
+  readonly budget: string;
+  readonly key: string | null;
+  /** What was counted in the period by then. */
+  readonly amount: number;
+  readonly hard: number | null;
+  readonly soft: number | null;
+  /** When the period ends. */
+  readonly until: Date;
+}
+
 interface WorkerEvent extends NoJob {
   readonly queue: null;
   readonly worker: string;
@@ -125,6 +138,8 @@ interface EventsByKind {
   "flow-cancelled": FlowEnd;
   "queue-changed": QueueEvent & { readonly settings: unknown };
   "queue-empty": QueueEvent;
+  "budget-warned": BudgetEvent;
+  "budget-breached": BudgetEvent;
   "worker-joined": WorkerEvent;
   "worker-left": WorkerEvent;
 }
@@ -147,6 +162,7 @@ interface Entry<Kind extends EventName> {
 const waits = ["dueAt"] as const;
 const ends = ["reason"] as const;
 const times = ["waitedUs", "ranUs"] as const;
+const ofBudget = ["budget", "key", "amount", "hard", "soft", "until"] as const;
 const flowEnds = ["flowId", "reason", "counts"] as const;
 
 export const eventCatalogue = {
@@ -216,6 +232,11 @@ export const eventCatalogue = {
     fields: ["settings"],
   },
   "queue-empty": { meaning: "nothing of the queue is ready or running any more", fields: [] },
+  "budget-warned": {
+    meaning: "a budget reached its soft bound, the first time in its period",
+    fields: ofBudget,
+  },
+  "budget-breached": { meaning: "a budget reached its hard bound", fields: ofBudget },
   "worker-joined": { meaning: "a worker started", fields: ["worker"] },
   "worker-left": {
     meaning: "a worker stopped, or its process was killed (reported within two minutes)",

@@ -244,6 +244,12 @@ export function afterNoHandler(policy: DecidedPolicy): Finish {
   return finish("failed", policy, "no-handler" satisfies EndReason<"failed">, null);
 }
 
+/** A budget of the waiting job was spent. */
+export function afterBreach(policy: DecidedPolicy, to: "failed" | "cancelled"): Finish {
+  const reason: EndReason<"failed" | "cancelled"> = to === "failed" ? "over-budget" : "budget-spent";
+  return finish(to, policy, reason, null);
+}
+
 /**
  * The lease expired: its worker is gone, paused or cut off. It counts as an attempt if the handler is known to have
  * started.

@@ -42,6 +42,7 @@ export const endReasons = {
   "undo-failed": entry("failed", "The run was to end badly, and an undo of its steps failed."),
   "throttles-exhausted": entry("failed", "It was throttled more often than the limit allows."),
   "no-handler": entry("failed", "No worker of its queue could run it for as long as `noHandlerGrace`."),
+  "over-budget": entry("failed", "It waited when a budget was spent whose breach fails such jobs."),
   "node-failed": entry("failed", "Of a flow: one of its nodes failed or expired."),
   "no-list": entry("failed", "Of a map: what it was to map over is no list."),
   "too-many-failed": entry("failed", "Of a map or a group: more of its jobs failed than it tolerates."),
@@ -53,6 +54,7 @@ export const endReasons = {
     "cancelled",
     "Its flow was decided without it: a race was won, or another node failed.",
   ),
+  "budget-spent": entry("cancelled", "It waited when a budget was spent whose breach cancels such jobs."),
   "next-tick": entry(
     "cancelled",
     "The next tick of its schedule came, and the overlap is `cancel-previous`.",

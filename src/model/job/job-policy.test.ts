@@ -39,6 +39,7 @@ describe("policies", () => {
       retriesInvalidInput: false,
       throttlesMax: null,
       limits: [],
+      budgets: [],
       redact: [],
       isPermit: false,
       durable: null,

@@ -45,6 +45,8 @@ export interface JobPolicy {
   readonly throttlesMax?: number;
   /** The limits on the job's route and its weights, by name. Keys of limits are in its lane. */
   readonly limits?: readonly (readonly [name: string, weight: number])[];
+  /** The names of its budgets. */
+  readonly budgets?: readonly string[];
   /** While it waits for a retry, no job of its group overtakes it. */
   readonly holdsGroup?: boolean;
   /** After it has failed for good, no job of its group runs until it is replayed or deleted. */
@@ -74,6 +76,7 @@ export interface DecidedPolicy {
   /** Null for any number. */
   readonly throttlesMax: number | null;
   readonly limits: readonly (readonly [name: string, weight: number])[];
+  readonly budgets: readonly string[];
   readonly holdsGroup: boolean;
   readonly holdsGroupFailed: boolean;
   readonly redact: readonly string[];
@@ -96,6 +99,7 @@ const enginePolicy: DecidedPolicy = {
   retriesInvalidInput: false,
   throttlesMax: null,
   limits: [],
+  budgets: [],
   holdsGroup: false,
   holdsGroupFailed: false,
   redact: [],
@@ -192,6 +196,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   limits: (value) =>
     Array.isArray(value) &&
     value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
+  budgets: isTexts,
   holdsGroup: isFlag,
   holdsGroupFailed: isFlag,
   redact: isTexts,

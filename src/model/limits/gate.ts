@@ -1,6 +1,6 @@
 /**
- * Gates: what a claim must pass (rule R7). A limit is a gate that jobs name: it is part of their route. A queue's gate
- * (pause, drain, rate) belongs to every route of the queue, whenever it was set.
+ * Gates: what a claim must pass (rule R7). A limit is a gate that jobs name: it is part of their route; so is a budget.
+ * A queue's gate (pause, drain, rate) belongs to every route of the queue, whenever it was set.
  *
  * How much of a gate is held is not counted: it follows from the running jobs of its routes, whose number every store
  * keeps exact in each step. So a permit begins and ends with a lease, however the lease ends.
@@ -36,11 +36,15 @@ export const foreverMs = 8_640_000_000_000_000;
 
 const queuePrefix = "q:";
 const limitPrefix = "l:";
+const budgetPrefix = "b:";
 
 export const queueGateKey = (queue: string): string => `${queuePrefix}${queue}`;
 export const limitGateKey = (name: string): string => `${limitPrefix}${name}`;
+/** The gate of a budget (model/budgets/): it bounds nothing, and is closed while the budget is spent. */
+export const budgetGateKey = (name: string): string => `${budgetPrefix}${name}`;
 export const isQueueGate = (key: string): boolean => key.startsWith(queuePrefix);
-/** The queue or the limit that a gate belongs to. */
+export const isBudgetGate = (key: string): boolean => key.startsWith(budgetPrefix);
+/** The queue, the limit or the budget that a gate belongs to. */
 export const gateName = (key: string): string => key.slice(queuePrefix.length);
 
 /** The gates of a route, with that of its queue. */

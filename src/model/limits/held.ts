@@ -3,24 +3,25 @@
  * full one, because only time or an operator opens it.
  */
 import { durationText } from "../duration.ts";
-import { foreverMs, gateName, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
+import { foreverMs, gateName, isBudgetGate, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
 import type { GateState } from "./gate.ts";
 import { isTerminal } from "../job/job-state.ts";
 import type { JobState } from "../job/job-state.ts";
 import { gateOfLimit, isGroupGate, isKeyedGate, keyOfGate } from "../routing/lane.ts";
 
 /**
- * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate
- * or the concurrency of its queue. `group`: the maximum of its group runs or holds its place.
+ * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `budget`: a budget,
+ * or its key of one, is spent. `queue`: the rate or the concurrency of its queue. `group`: the maximum of its group
+ * runs or holds its place.
  */
-export type HeldBy = "pause" | "limit" | "queue" | "group";
+export type HeldBy = "pause" | "limit" | "budget" | "queue" | "group";
 
 /** What holds a job back: times as instants of the store's clock. */
 export interface HeldBack {
   readonly by: HeldBy;
-  /** The limit's name, else the queue's. */
+  /** The name of the limit or the budget, else that of the queue. */
   readonly name: string;
-  /** The key of the limit or the group; absent if the whole limit or the queue holds the job. */
+  /** The key of the limit, the budget or the group; absent if the whole limit or the queue holds the job. */
   readonly key?: string;
   /** Permits held now, and their maximum; null if their number is not limited. */
   readonly use: { readonly held: number; readonly cap: number } | null;
@@ -65,7 +66,7 @@ export function heldBack(gates: readonly GateAsked[], now: number): HeldBack | n
 function scopeOf(key: string): Pick<HeldBack, "by" | "name" | "key"> & { readonly titled: string } {
   if (!isKeyedGate(key)) {
     const name = gateName(key);
-    const by = isQueueGate(key) ? "queue" : "limit";
+    const by = byOf(key);
     return { by, name, titled: `The ${by} ${JSON.stringify(name)}` };
   }
   const of = keyOfGate(key);
@@ -73,7 +74,11 @@ function scopeOf(key: string): Pick<HeldBack, "by" | "name" | "key"> & { readonl
   const [shownKey, shown] = [JSON.stringify(of), JSON.stringify(name)];
   return isGroupGate(key)
     ? { by: "group", name, key: of, titled: `The group ${shownKey} of the queue ${shown}` }
-    : { by: "limit", name, key: of, titled: `The limit ${shown} for the key ${shownKey}` };
+    : { by: byOf(key), name, key: of, titled: `The ${byOf(key)} ${shown} for the key ${shownKey}` };
+}
+
+function byOf(key: string): "queue" | "budget" | "limit" {
+  return isQueueGate(key) ? "queue" : isBudgetGate(key) ? "budget" : "limit";
 }
 
 function describe(gate: GateAsked, now: number): HeldBack {
@@ -90,6 +95,8 @@ function describe(gate: GateAsked, now: number): HeldBack {
   });
   if (closedUntil !== null && closedUntil > now) {
     const inText = durationText(closedUntil - now);
+    if (isBudgetGate(key))
+      return found(`is spent: it opens in ${inText}, when its period ends.`, closedUntil);
     if (!isQueue) return found(`cools down after a throttle, for ${inText}.`, opensAt(gate, weight, now));
     return closedUntil === foreverMs
       ? found("is paused until somebody resumes it.", null, "pause")

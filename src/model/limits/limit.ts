@@ -64,6 +64,8 @@ export interface LimitBody {
   readonly queueDefined?: DefinedQueue;
   /** For a queue's gate: an operator has paused or resumed it, so the code's `paused` counts no more. */
   readonly isPauseEdited?: true;
+  /** For a queue's gate: the budget that has closed it, and until when. */
+  readonly spent?: { readonly budget: string; readonly until: number };
 }
 
 const permitsMax = 1_000_000_000;
@@ -300,11 +302,13 @@ function pickRare({
   queue,
   queueDefined,
   isPauseEdited,
-}: Partial<LimitBody>): Pick<LimitBody, "learned" | "queue" | "queueDefined" | "isPauseEdited"> {
+  spent,
+}: Partial<LimitBody>): Pick<LimitBody, "learned" | "queue" | "queueDefined" | "isPauseEdited" | "spent"> {
   return {
     ...(learned && { learned }),
     ...(queue && { queue }),
     ...(queueDefined && { queueDefined }),
     ...(isPauseEdited && { isPauseEdited }),
+    ...(spent && { spent }),
   };
 }

@@ -6,7 +6,7 @@
  * A gate decides where everything that it holds is known. So jobs with gates on their route lie in one partition,
  * whatever their ids. The name of a key chooses its partition: jobs that take from the key, and jobs of a group with a
  * cap, lie there. If the limit is also on the job's route, its keys lie with it. A group that only takes turns chooses
- * by its key if nothing else decides. A queue's gate is in every partition.
+ * by its key if nothing else decides. The gates of queues and budgets are in every partition, so they place nothing.
  *
  * A flow lies in one partition with all its members: ids of jobs and names of documents that begin with a minted id and
  * a dot lie with that id.
@@ -17,7 +17,7 @@
  * These rules are part of the stored data: a change would lose jobs in existing stores.
  */
 import { MillraceError } from "../error.ts";
-import { gateName } from "../limits/gate.ts";
+import { gateName, isBudgetGate } from "../limits/gate.ts";
 import { mintedPartition } from "../job/job-id.ts";
 import { gateOfLimit, groupOfLane, isGroupGate, keyOfGate, readKeyUse } from "./lane.ts";
 
@@ -130,10 +130,11 @@ function onePartition(
     }
   };
   for (const { id, digest, unique, gates = [], laneGates } of jobs) {
-    const [gate] = gates;
+    const gate = gates.find(({ key }) => !isBudgetGate(key));
     if (gate !== undefined) want(placement.ofGates, "limit", gateName(gate.key));
     for (const use of laneGates ?? []) {
       const { key } = readKeyUse(use);
+      if (isBudgetGate(key)) continue;
       if (gates.some((other) => other.key === gateOfLimit(key))) continue;
       want(placement.ofName(keyOfGate(key)), isGroupGate(key) ? "group" : "key", keyOfGate(key));
     }

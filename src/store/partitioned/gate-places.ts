@@ -5,8 +5,9 @@
  *                 keys are sent to every partition, because its keys may lie in any
  *   of a key      where its name places it, and where limits lie: a job takes from it in one of the two
  *   of a queue    in every partition
+ *   of a budget   in every partition, and so are those of its keys: they bound nothing, so nothing is to be added up
  */
-import { isQueueGate } from "../../model/limits/gate.ts";
+import { isBudgetGate, isQueueGate } from "../../model/limits/gate.ts";
 import { isKeyedGate, keyOfGate } from "../../model/routing/lane.ts";
 import type { Placement } from "../../model/routing/placement.ts";
 import type { Partition } from "./partition.ts";
@@ -17,7 +18,7 @@ export function placesOf(
   key: string,
 ): readonly Partition[] {
   const home = partitions[placement.ofGates] as Partition;
-  if (isQueueGate(key)) return everywhere(partitions, placement);
+  if (isQueueGate(key) || isBudgetGate(key)) return everywhere(partitions, placement);
   if (!isKeyedGate(key)) return [home];
   const ofKey = partitions[placement.ofName(keyOfGate(key))] as Partition;
   return ofKey === home ? [home] : [ofKey, home];

@@ -7,7 +7,7 @@
  * key unbounded that the home considers bounded.
  */
 import { MillraceError } from "../../model/error.ts";
-import { isQueueGate, shareOf } from "../../model/limits/gate.ts";
+import { isBudgetGate, isQueueGate, shareOf } from "../../model/limits/gate.ts";
 import { isKeyedGate } from "../../model/routing/lane.ts";
 import type { Placement } from "../../model/routing/placement.ts";
 import type { GatePutAnswer } from "../operations.ts";
@@ -84,7 +84,7 @@ async function versionIn({ store }: Partition, key: string): Promise<number> {
 
 /** Whether the put of a limit sets or removes the bounds of its keys. */
 async function saysOfKeys(home: Partition, { key, perKey = null }: GatePut): Promise<boolean> {
-  if (isQueueGate(key) || isKeyedGate(key)) return false;
+  if (isQueueGate(key) || isBudgetGate(key) || isKeyedGate(key)) return false;
   if (perKey !== null) return true;
   const { gates } = await home.store.readGates({ keys: [key] });
   return gates.some((gate) => gate.perKey !== null);

@@ -5,7 +5,7 @@
  * `route-learning.ts` supplies the others.
  */
 import type { ReadOptions } from "../../engine/submit/job-options.ts";
-import { gatesOf } from "../../engine/limits/limit-definition.ts";
+import { gatesOfRoute } from "../../engine/budgets/budget-definition.ts";
 import { missingCapabilities } from "../../model/routing/capability.ts";
 import { gatesToPass } from "../../model/limits/gate.ts";
 import type { LaneFields, LaneOrder } from "../../model/routing/lane.ts";
@@ -47,9 +47,14 @@ export class RouteMap {
 
   /** The route of the definition, and the plain route, for jobs from before the definition had limits or a group. */
   #routesOf({ queue, isOfDefinition }: Pool, name: string): readonly Route[] {
-    const { limits = [], group } = this.#handlers.get(name)?.definition.options ?? {};
+    const { limits = [], budgets = [], group } = this.#handlers.get(name)?.definition.options ?? {};
     const plain = routeOf({ queue, name });
-    const defined = routeOf({ queue, name, gates: gatesOf(limits), ...laneLike({ limits, group }) });
+    const defined = routeOf({
+      queue,
+      name,
+      gates: gatesOfRoute({ limits, budgets }),
+      ...laneLike({ limits, budgets, group }),
+    });
     return isOfDefinition || plain.number === defined.number ? [defined] : [plain, defined];
   }
 
@@ -137,10 +142,14 @@ export class RouteMap {
  * The lane fields that decide the route of a definition's jobs: whether they have lanes, and whether the lanes take
  * turns.
  */
-function laneLike({ limits = [], group }: Pick<ReadOptions, "limits" | "group">): Partial<LaneFields> {
+function laneLike({
+  limits = [],
+  budgets = [],
+  group,
+}: Pick<ReadOptions, "limits" | "budgets" | "group">): Partial<LaneFields> {
   if (group !== undefined && group !== null)
     return { laneKey: "", laneStep: typeof group === "object" && group.weight === null ? null : 1 };
-  return limits.some(({ key }) => key !== null) ? { laneKey: "", laneStep: null } : {};
+  return [...limits, ...budgets].some(({ key }) => key !== null) ? { laneKey: "", laneStep: null } : {};
 }
 
 function gateKeys(route: Route): readonly string[] {

@@ -62,7 +62,12 @@ export async function checkRun(
     const step = new StepCalls(execution, {
       ...{ run: { run: id, round }, journal: noJournal, codec, platform },
       backoffs: { random: () => platform.random(), custom: backoffs },
-      ...{ acquire: closed, input: null, takes: (name: string) => Object.hasOwn(signals, name) },
+      ...{
+        acquire: closed,
+        usage: { report: closed, reserve: closed },
+        input: null,
+        takes: (name: string) => Object.hasOwn(signals, name),
+      },
       encodeInput: (input) => coder.encode(input, "input"),
       childId: (call) => childIdOf(needs, { run: id, round, call, createdAt }),
     });

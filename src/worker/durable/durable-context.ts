@@ -6,6 +6,7 @@
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { roundOf } from "../../model/durable/durable-marks.ts";
+import type { Usage } from "../run/usage.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { ContextFlow } from "../run/context-flow.ts";
 import { JobContext } from "../run/job-context.ts";
@@ -71,6 +72,10 @@ export class RunContext extends JobContext {
 
   override get whenFailed(): EffectsScope {
     return refuse("whenFailed", "the undo of a step");
+  }
+
+  override get usage(): Usage {
+    return refuse("usage", "usage of a step");
   }
 
   override get flow(): ContextFlow | null {

@@ -47,6 +47,7 @@ import type { Effects } from "../../store/records.ts";
 import { Suspended, controlOf } from "../control.ts";
 import type { HandlerFunction, SingleHandler } from "../handler.ts";
 import type { Layers } from "../middleware.ts";
+import { AttemptUsage } from "../run/usage.ts";
 import type { Attempt, Stay } from "../run/attempt.ts";
 import type { JobContext, JobContextNeeds } from "../run/job-context.ts";
 import { decodeInput } from "../run/payloads.ts";
@@ -200,6 +201,7 @@ export class DurableStay implements Stay {
     const run = { run: job.id, round: roundOf(job.durable) };
     const step = new StepCalls(execution, {
       ...{ run, journal: this.#journal, codec, platform, backoffs },
+      usage: new AttemptUsage(needs, attempt),
       ...{ acquire: this.#acquire, input, takes: (name: string) => Object.hasOwn(signals, name) },
       encodeInput: (next) => needs.coder.encode(next, "input"),
       childId: (call) => childIdOf(needs, this.#parentOf(call)),

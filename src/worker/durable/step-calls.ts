@@ -23,11 +23,12 @@ import type { StepRetry } from "../../model/durable/step-retry.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import type { BackoffSources } from "../../model/job/retry-policy.ts";
-import { MillraceError } from "../../model/error.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { readInstant } from "../../model/instant.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import type { Platform } from "../../platform/platform.ts";
+import type { Usage } from "../run/usage.ts";
 import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
 import { LiveCall } from "./live-call.ts";
@@ -56,6 +57,7 @@ export interface StepParts {
   readonly encodeInput: (input: unknown) => string;
   /** Takes the permits of a step. */
   readonly acquire: AcquirePermit;
+  readonly usage: Usage;
   readonly input: unknown;
   /** Whether the job takes this signal. */
   readonly takes: (signal: string) => boolean;
@@ -118,6 +120,8 @@ export class StepCalls implements AnyStep {
     return (attempt, error) => {
       const control = controlOf(error);
       if (control?.kind === "unrecoverable") return null;
+      // Whatever the retries of the step: it waits for the period of a budget to end.
+      if (control?.kind === "snooze" && isMillraceError(error, "budget-spent")) return control.delayMs;
       const delayMs = stepRetryDelayMs(retry, attempt, describeError(error), backoffs);
       return delayMs === null || control?.kind !== "retry-after"
         ? delayMs
@@ -152,7 +156,8 @@ export class StepCalls implements AnyStep {
     attempt: number,
     signal: AbortSignal,
   ): Promise<Result> {
-    const context = { idempotencyKey: stepIdempotencyKey(this.#parts.run, key), attempt, signal };
+    const { run, usage } = this.#parts;
+    const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal, usage };
     if (timeoutMs === null) return this.#inside(() => work(context));
     const ended = new AbortController();
     const { promise: late, reject } = Promise.withResolvers<never>();
@@ -177,14 +182,14 @@ export class StepCalls implements AnyStep {
 
   readonly runIn: AnyStep["runIn"] = (name, begin, work) => {
     type Result = Awaited<ReturnType<typeof work>>;
-    const { journal, codec, run } = this.#parts;
+    const { journal, codec, run, usage } = this.#parts;
     checkFunction(begin, `step.runIn ${JSON.stringify(name)}: begin`);
     checkFunction(work, `step.runIn ${JSON.stringify(name)}: the code`);
     return this.#ask("run-in", name, (key) => ({
       retryDelayMs: this.#retryDelay(defaultStepRetry),
       work: async (attempt, signal) => {
         let recorded: { readonly value: string | null } | null = null;
-        const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal };
+        const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal, usage };
         try {
           return await begin(async (connection) => {
             const value = await this.#inside(() => work(connection, context));

@@ -3,6 +3,7 @@
  * recorded before the handler gets it, and a run that comes back gets the recorded result.
  */
 import type { ChildOptions } from "../../engine/durable/children.ts";
+import type { Usage } from "../run/usage.ts";
 import type { Limit, LimitUse } from "../../engine/limits/limit-definition.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
 import type { AnyJob, AnySubmission, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
@@ -17,6 +18,8 @@ export interface StepContext {
   readonly attempt: number;
   /** Fires when the run is cancelled, suspended or lost, or when the step's timeout is over. */
   readonly signal: AbortSignal;
+  /** What the step uses of budgets. A run whose reservation does not fit rests until the period ends. */
+  readonly usage: Usage;
 }
 
 export interface StepOptions<Result> {

@@ -33,6 +33,7 @@ export type AttemptRunnerNeeds = Needs<
   | "store"
   | "ids"
   | "limits"
+  | "budgets"
   | "planner"
   | "coder"
   | "strideMs"

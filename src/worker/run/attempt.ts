@@ -85,6 +85,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
+  /** What it has used of budgets, by name; null for nothing. */
+  spent: Record<string, number> | null = null;
   /** What a handler in a sandbox has printed. */
   output: AttemptOutput | null = null;
   dueTick = -1;
@@ -105,6 +107,11 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   /** A durable run has got further: its attempts count anew. */
   setBack(): void {
     this.job = { ...this.job, attempt: 1, attempts: null };
+  }
+
+  spend(budget: string, amount: number): void {
+    this.spent ??= Object.create(null) as Record<string, number>;
+    this.spent[budget] = (this.spent[budget] ?? 0) + amount;
   }
 
   /** A durable run has set these marks. */

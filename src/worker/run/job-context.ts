@@ -19,6 +19,8 @@ import { planGrowth } from "../../engine/flows/grow-flow.ts";
 import { describeError, roundOf } from "../../model/job/attempt-log.ts";
 import { checkNumber } from "../../model/option.ts";
 import type { LeaseRef } from "../../store/records.ts";
+import { AttemptUsage } from "./usage.ts";
+import type { Usage } from "./usage.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "../settle/attempt-end.ts";
 import { ContextFlow } from "./context-flow.ts";
@@ -37,6 +39,7 @@ export type JobContextNeeds = Needs<
   | "repeated"
   | "ids"
   | "limits"
+  | "budgets"
   | "records"
   | "reads"
   | "planner"
@@ -216,6 +219,11 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       const shown = { value, message, data: redact(data, this.#attempt.policy.redact) };
       this.#record({ progress: this.#encode(shown, { value, message: String(message) }) });
     };
+  }
+
+  /** What the attempt uses of budgets. */
+  get usage(): Usage {
+    return new AttemptUsage(this.#needs, this.#attempt);
   }
 
   /** Extends the lease by hand, for work that blocks the event loop for longer than the lease. */

@@ -6,7 +6,7 @@
  *   worker ◄──ready, or failed── sandbox              it can take jobs; or it cannot, and why
  *   worker ──run──► sandbox ──returned, threw──►      one run at a time; the next may be sent ahead
  *            ◄──progress, log, effect── sandbox       any number during a run; they are not answered
- *            ◄──call── sandbox ──answer──►            during a run: reading KV, extending the lease
+ *            ◄──call── sandbox ──answer──►            during a run: reading KV, extending the lease, usage
  *   worker ──abort──► sandbox                         stop the run, with the reason of the signal
  *   worker ──end──► sandbox                           no more jobs: end by yourself
  *
@@ -115,9 +115,12 @@ export type FromSandbox =
       readonly type: "call";
       readonly run: number;
       readonly call: number;
-      readonly ask: "kv.get" | "extend";
+      readonly ask: "kv.get" | "extend" | "usage.report";
+      /** Of the KV, or the name of a budget. */
       readonly key?: string;
       readonly leaseMs?: number;
+      readonly amount?: number;
+      readonly options?: { readonly key?: string };
     };
 
 type Message = ToSandbox | FromSandbox;

@@ -5,6 +5,8 @@
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
+import { isBudget } from "../../engine/budgets/budget-definition.ts";
+import { readAmount } from "../../model/budgets/budget.ts";
 import { MillraceError, notYetSupported } from "../../model/error.ts";
 import { idOfKey, placeOfId } from "../../model/flow/flow-meta.ts";
 import { planGraph } from "../../model/flow/graph.ts";
@@ -164,6 +166,19 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return async (lease) => void (await this.#ask({ ask: "extend", leaseMs: durationMs(lease, "extend") }));
   }
 
+  /**
+   * A report is the worker's call. A reservation would be held by the worker, which cannot see the end of its block.
+   */
+  get usage(): JobContext["usage"] {
+    return {
+      report: async (budget, amount, options = {}) => {
+        const key = isBudget(budget) ? budget.name : checkName(budget, "usage.report: budget");
+        await this.#ask({ ask: "usage.report", key, amount: readAmount(amount, "usage.report"), options });
+      },
+      reserve: () => Promise.reject(notYetSupported("usage.reserve of a handler in a sandbox")),
+    };
+  }
+
   get enqueue(): EffectsScope["enqueue"] {
     return this.#scope("completion").enqueue;
   }
@@ -261,7 +276,12 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return (await this.#ask({ ask: "kv.get", key: checkName(key, "kv key") })) as Value | undefined;
   }
 
-  #ask(question: { ask: "kv.get"; key: string } | { ask: "extend"; leaseMs: number }): Promise<unknown> {
+  #ask(
+    question:
+      | { ask: "kv.get"; key: string }
+      | { ask: "extend"; leaseMs: number }
+      | { ask: "usage.report"; key: string; amount: number; options: { key?: string } },
+  ): Promise<unknown> {
     if (this.#isOver) return Promise.reject(new MillraceError("lease-lost", "The attempt has ended."));
     const answer = Promise.withResolvers<unknown>();
     const call = ++this.#callsMade;

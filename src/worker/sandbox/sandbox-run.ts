@@ -207,8 +207,9 @@ export class SandboxRun {
     }
   }
 
-  async #call({ ask, key = "", leaseMs }: About<"call">): Promise<unknown> {
+  async #call({ ask, key = "", leaseMs, amount = 0, options }: About<"call">): Promise<unknown> {
     if (ask === "kv.get") return this.context.kv.get(key);
+    if (ask === "usage.report") return this.context.usage.report(key, amount, options);
     if (ask === "extend") return this.context.extend(durationMs(leaseMs, "extend"));
     throw new MillraceError("invalid-option", `There is no call ${JSON.stringify(ask)}.`);
   }
