@@ -251,6 +251,7 @@ export type { QuarantinedDutyItem, Quarantined, UnreadableItem } from "./client/
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/job/attempt-log.ts";
+export type { CallersConnection } from "./store/callers-connection.ts";
 export { duration, type Duration } from "./model/duration.ts";
 export { eventCatalogue } from "./model/events/event.ts";
 export type { EventName, MillraceEvent } from "./model/events/event.ts";

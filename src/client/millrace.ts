@@ -1,5 +1,6 @@
 /** Millrace as an application sees it: enqueue, work, read and operate, over one store. */
 import { allDuties } from "../engine/duties/all-duties.ts";
+import type { CallersConnection } from "../store/callers-connection.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
 import { shownTuning } from "../engine/duties/duty-tuning.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
@@ -241,7 +242,7 @@ export class Millrace implements Enqueuer {
    * transaction of a known library or, on Postgres, any `{ query(text, values) }` that runs in one and returns its
    * rows.
    */
-  in(connection: unknown): EnqueuerInTransaction {
+  in(connection: CallersConnection): EnqueuerInTransaction {
     this.#checkOpen();
     const { flows } = this;
     return enqueuerIn(

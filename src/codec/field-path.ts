@@ -13,9 +13,14 @@ export type FieldPath = readonly (string | typeof anyField)[];
 
 /**
  * The paths that name one field of a value, as a type: `"to"`, `"card.number"`, `` `items.${number}.sku` ``. Of a value
- * whose type says nothing, and below a depth that no reader follows, every text.
+ * whose type says nothing, and below a depth that no reader follows, every text. With `"*"` for `Wild`, where a path
+ * may stand for many fields, also `items.*.sku`.
  */
-export type FieldPathOf<Value, Depth extends readonly unknown[] = readonly [1, 1, 1, 1]> = 0 extends 1 & Value
+export type FieldPathOf<
+  Value,
+  Wild extends string = never,
+  Depth extends readonly unknown[] = readonly [1, 1, 1, 1],
+> = 0 extends 1 & Value
   ? string
   : unknown extends Value
     ? string
@@ -24,9 +29,10 @@ export type FieldPathOf<Value, Depth extends readonly unknown[] = readonly [1, 1
       : Value extends ReadonlyMap<unknown, unknown>
         ? string
         : Value extends readonly (infer Item)[]
-          ? PathInto<`${number}`, Item, Depth>
-          : { [Key in keyof Value & string]: PathInto<EscapedKey<Key>, Value[Key], Depth> }[keyof Value &
-              string];
+          ? PathInto<`${number}` | Wild, Item, Wild, Depth>
+          : {
+              [Key in keyof Value & string]: PathInto<EscapedKey<Key> | Wild, Value[Key], Wild, Depth>;
+            }[keyof Value & string];
 
 type Leaf =
   | string
@@ -39,11 +45,13 @@ type Leaf =
   | Date
   | Uint8Array
   | ReadonlySet<unknown>;
-type PathInto<Key extends string, Value, Depth extends readonly unknown[]> = Depth extends readonly [
-  unknown,
-  ...infer Rest,
-]
-  ? Key | `${Key}.${FieldPathOf<Value, Rest>}`
+type PathInto<
+  Key extends string,
+  Value,
+  Wild extends string,
+  Depth extends readonly unknown[],
+> = Depth extends readonly [unknown, ...infer Rest]
+  ? Key | `${Key}.${FieldPathOf<Value, Wild, Rest>}`
   : string;
 type EscapedKey<Key extends string> = Key extends `${infer Before}.${infer After}`
   ? `${Before}\\.${EscapedKey<After>}`

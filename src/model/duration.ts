@@ -4,10 +4,14 @@
  */
 import { MillraceError } from "./error.ts";
 
-type Timed = `${number}${"ms" | "s" | "m" | "h" | "d" | "w"}`;
-
-/** Milliseconds, or a text with units, such as "90s" or "1h30m". The compiler refuses "10min". */
-export type Duration = number | Timed | `${Timed}${Timed}` | `${Timed}${Timed}${Timed}`;
+/**
+ * Milliseconds, or a text with units, such as "90s" or "1h30m". The compiler refuses "10min". Of a text with several
+ * parts it checks the first one, because a union of all texts is too large for it.
+ */
+export type Duration =
+  | number
+  | `${number}${"ms" | "s" | "m" | "h" | "d" | "w"}`
+  | `${number}${"s" | "m" | "h" | "d" | "w"}${number}${string}`;
 
 /** Ten years. A longer duration is probably a mistake, such as a timestamp given as a delay. */
 export const durationMaxMs = 10 * 366 * 24 * 60 * 60 * 1000;

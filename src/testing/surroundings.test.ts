@@ -75,6 +75,8 @@ describe("inside the application's transaction", () => {
 
   test("what is no object is refused as in production", async () => {
     await using t = await testMillrace();
-    expect(() => t.in(undefined)).toThrow(expect.objectContaining({ code: "not-in-transaction" }) as Error);
+    expect(() => t.in(undefined as never)).toThrow(
+      expect.objectContaining({ code: "not-in-transaction" }) as Error,
+    );
   });
 });

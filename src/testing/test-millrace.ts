@@ -3,6 +3,7 @@
  * stands still until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing
  * runs unless the test asks for it.
  */
+import type { CallersConnection } from "../store/callers-connection.ts";
 import type { Enqueuer, HandlesOf, PublishedJob } from "../client/jobs/enqueuer.ts";
 import type { Millrace } from "../client/millrace.ts";
 import type { JobHandle } from "../client/jobs/job-handle.ts";
@@ -130,7 +131,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
    * Enqueues as if inside the application's transaction, whatever its library. The store in memory has no such commit:
    * the jobs are there at once, stay after a rollback, and run with the next drain, also in inline mode.
    */
-  in(connection: unknown): Enqueuer {
+  in(connection: CallersConnection): Enqueuer {
     return this.mill.in(connection);
   }
 

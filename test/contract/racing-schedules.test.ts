@@ -7,7 +7,6 @@ import { MillraceError } from "../../src/model/error.ts";
 import { readMeta } from "../../src/model/job/job-meta.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job, limit } from "../../src/index.ts";
-import type { ScheduleOptions } from "../../src/index.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
@@ -70,7 +69,7 @@ describe.each(places)("on %s", (_title, place) => {
     platform.setNow(Math.ceil(platform.now() / minute) * minute);
     const from = platform.now();
     for (let number = 0; number < schedules; number++) {
-      const more: ScheduleOptions<number> = number % 3 === 0 ? { limits: [slack] } : {};
+      const more = number % 3 === 0 ? { limits: [slack] } : {};
       await mills[number % 10]!.schedule(`s${number}`, report, number, { every: "1m", ...more });
     }
     for (let round = 0; round < rounds; round++) {

@@ -67,7 +67,8 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`mill.limits.edit(name, options)`": () => mill.limits.edit("asked", asked),
   "`mill.limits.throttle(name, options)`": () => mill.limits.throttle("asked", asked),
   "`mill.limits.acquire(limit, options)`": () => mill.limits.acquire("asked", asked),
-  "`mill.schedule(name, job, input, options)`": () => mill.schedule("asked", plain, {}, asked),
+  "`mill.schedule(name, job, input, options)`": () =>
+    mill.schedule("asked", plain, {}, asked as { every: "1m" }),
   "`calendar`": () => mill.schedule("asked", plain, {}, { calendar: { at: "03:00", ...asked } }),
   "`calendar.every`": () =>
     mill.schedule("asked", plain, {}, { calendar: { at: "03:00", every: { from: "2026-01-01", ...asked } } }),

@@ -156,8 +156,8 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     other.exec("BEGIN");
     expect(() => mill.in(other)).toThrow(coded("not-in-transaction"));
     other.close();
-    expect(() => mill.in({})).toThrow(coded("not-in-transaction"));
-    expect(() => mill.in(null)).toThrow(coded("not-in-transaction"));
+    expect(() => mill.in({} as never)).toThrow(coded("not-in-transaction"));
+    expect(() => mill.in(null as never)).toThrow(coded("not-in-transaction"));
     expect(await mill.jobs.counts()).toEqual({});
   });
 });

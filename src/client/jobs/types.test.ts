@@ -1,3 +1,4 @@
+import type { CallersConnection } from "../../store/callers-connection.ts";
 import { type } from "arktype";
 import * as v from "valibot";
 import { describe, expectTypeOf, test } from "vitest";
@@ -71,7 +72,7 @@ const written = {
 // that is not needed is an error.
 declare const mill: Millrace;
 declare const tested: TestMillrace;
-declare const connection: unknown;
+declare const connection: CallersConnection;
 
 const card = { number: "1" };
 
@@ -85,6 +86,24 @@ describe("inputs and results have the types of the definition", () => {
     expectTypeOf<ResultOf<typeof written.valibot>>().toEqualTypeOf<Result>();
     expectTypeOf<ResultOf<typeof written.arktype>>().toEqualTypeOf<Result>();
     expectTypeOf<ResultOf<typeof written.generics>>().toEqualTypeOf<Result>();
+  });
+
+  test("the key of a limit knows the input of a schema", () => {
+    expectTypeOf(() => {
+      const api = limit("api", { perKey: { concurrency: 1 } });
+      job("charged", {
+        input: z.object({ tenant: z.string() }),
+        limits: [
+          {
+            limit: api,
+            key: (input) => {
+              expectTypeOf(input).toEqualTypeOf<{ tenant: string }>();
+              return input.tenant;
+            },
+          },
+        ],
+      });
+    }).toBeFunction();
   });
 
   test("an input of literals needs no annotation, wherever it is enqueued", () => {

@@ -40,8 +40,8 @@ export interface Limit {
   readonly name: string;
   readonly settings: LimitSettings;
   /**
-   * The limit with a key or a weight, for the `limits` of a job. Where the job's input comes from a schema, TypeScript
-   * is not known here: write `(input: Input) => input.tenant` to have it checked.
+   * The limit with a key or a weight, for the `limits` of a job. If the job's input comes from a schema, the compiler
+   * does not know it here yet: write `{ limit, key: (input) => input.tenant }` in the list to have it checked.
    */
   // oxlint-disable-next-line no-explicit-any -- an input of unknown type must not stand in the way of its key
   use<In = any>(options?: LimitUseOptions<In>): LimitUse<In>;
@@ -109,8 +109,8 @@ export function readLimits(value: unknown, what: string): readonly AnyLimitUse[]
 
 function readUse(value: unknown, what: string): AnyLimitUse {
   if (isLimit(value)) return { limit: value, weight: 1, key: null };
-  const { limit: used, weight, key = null } = (value ?? {}) as Partial<AnyLimitUse>;
-  if (isLimit(used) && typeof weight === "number") return { limit: used, weight, key };
+  const { limit: used, ...use } = (value ?? {}) as Partial<LimitUse>;
+  if (isLimit(used)) return used.use({ ...use, key: use.key ?? undefined });
   throw new MillraceError("invalid-option", `${what}: give limits made by limit(), or their use().`);
 }
 

@@ -5,6 +5,8 @@
 import { checkName } from "../../model/name.ts";
 import { checkOptions } from "../../model/option.ts";
 import { readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import type { Duration } from "../../model/duration.ts";
+import type { CalendarOptions } from "../../model/schedule/calendar.ts";
 import type { ScheduleOptions as RuleOptions } from "../../model/schedule/schedule-settings.ts";
 import { ruleKeys } from "../../model/schedule/schedule-rule.ts";
 import { Flow } from "../flows/flow.ts";
@@ -16,8 +18,12 @@ import type { JobDefinition, Submission } from "../submit/job-definition.ts";
 import { enqueueKeys, ownKeys } from "../submit/job-options.ts";
 import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 
+/** A schedule says when it fires in one of three ways. */
+type AnyRule = { cron: string } | { every: Duration } | { calendar: CalendarOptions };
+
 /** When it fires, and the options of the jobs that it makes. */
 export type ScheduleOptions<In = unknown> = RuleOptions &
+  AnyRule &
   Omit<EnqueueOptions<In>, OwnOption | "delay" | "runAt">;
 
 /** When it fires, and the options of the flows that it makes. */

@@ -108,6 +108,8 @@ describe("the use of a limit", () => {
   test("by no key is refused where nothing but keys is bounded, and by any key is allowed", () => {
     const keysOnly = limit("a", { perKey: { concurrency: 2 } });
     expect(() => readLimits([keysOnly], "limits")).toThrow(coded("invalid-option"));
+    expect(readLimits([{ limit: keysOnly, key: "k" }], "limits")).toEqual([keysOnly.use({ key: "k" })]);
+    expect(() => readLimits([{ limit: keysOnly, keey: "k" }], "limits")).toThrow(coded("invalid-option"));
     expect(readLimits([keysOnly.use({ key: "k" }), limit("b").use({ key: "k" })], "limits")).toHaveLength(2);
   });
 

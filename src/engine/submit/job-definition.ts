@@ -5,6 +5,7 @@
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { compilePick } from "../../codec/digest.ts";
+import type { FieldPathOf } from "../../codec/field-path.ts";
 import { readDurable } from "../durable/durable-definition.ts";
 import type { DurableOptions, DurablePart, SignalSchemas } from "../durable/durable-definition.ts";
 import { compileRedaction } from "../../codec/redact.ts";
@@ -96,39 +97,52 @@ export type ResultOf<Job> =
 type Read<Schema> = Schema extends AnySchema ? SchemaOutput<Schema> : unknown;
 type Written<Schema> = Schema extends AnySchema ? SchemaInput<Schema> : unknown;
 
-type PlainOptions<In> = Omit<JobOptions<In>, "input" | "result" | "durable" | "signals">;
+type OptionsOf<In, Result> = Omit<JobOptions<In>, "input" | "result" | "signals" | "redact"> & {
+  /**
+   * Paths into input, result and progress that no list, log, event or page ever shows, such as "card.number" or
+   * "data.secret". A path into a result needs the result's type.
+   */
+  redact?: readonly (
+    | FieldPathOf<In, "*">
+    | (unknown extends Result ? never : FieldPathOf<Result, "*">)
+    | ("data" | `data.${string}`)
+  )[];
+};
+type InferredJob<In, Out, Result, Returned, Schemas extends SignalSchemas, Durable> = [Durable] extends [
+  DurableOptions,
+]
+  ? DurableJobDefinition<In, Out, Result, Returned, Schemas>
+  : JobDefinition<In, Out, Result, Returned>;
 
-export function job<
-  Input extends AnySchema,
-  Result extends AnySchema | undefined = undefined,
-  const Schemas extends SignalSchemas = Record<never, never>,
->(
-  name: string,
-  options: PlainOptions<SchemaInput<Input>> & {
-    input: Input;
-    result?: Result;
-    signals?: Schemas;
-    durable: DurableOptions;
-  },
-): DurableJobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>, Schemas>;
-// With the types of input and result given, TypeScript infers no signals: any name is a signal then.
+// The compiler speaks of the last overload only. So the last one takes whatever the others take, and names what is
+// wrong in it. With the types of input and result given, TypeScript infers no signals: any name is a signal then.
 export function job<In = unknown, Result = unknown, const Schemas extends SignalSchemas = SignalSchemas>(
   name: string,
-  options: PlainOptions<In> & {
+  options: OptionsOf<In, Result> & {
     input?: undefined;
     result?: AnySchema;
     signals?: Schemas;
     durable: DurableOptions;
   },
 ): DurableJobDefinition<In, In, Result, Result, Schemas>;
-export function job<Input extends AnySchema, Result extends AnySchema | undefined = undefined>(
-  name: string,
-  options: PlainOptions<SchemaInput<Input>> & { input: Input; result?: Result },
-): JobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>>;
 export function job<In = unknown, Result = unknown>(
   name: string,
-  options?: PlainOptions<In> & { input?: undefined; result?: AnySchema },
+  options?: OptionsOf<In, Result> & { input?: undefined; result?: AnySchema; signals?: SignalSchemas },
 ): JobDefinition<In, In, Result>;
+export function job<
+  Input extends AnySchema | undefined = undefined,
+  Result extends AnySchema | undefined = undefined,
+  const Schemas extends SignalSchemas = Record<never, never>,
+  Durable extends DurableOptions | undefined = undefined,
+>(
+  name: string,
+  options?: OptionsOf<Written<Input>, Read<Result>> & {
+    input?: Input;
+    result?: Result;
+    signals?: Schemas;
+    durable?: Durable;
+  },
+): InferredJob<Written<Input>, Read<Input>, Read<Result>, Written<Result>, Schemas, Durable>;
 export function job(name: string, options: JobOptions = {}): AnyJob {
   checkName(name, "job name");
   const what = `job ${JSON.stringify(name)}`;

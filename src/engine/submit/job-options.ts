@@ -26,7 +26,7 @@ import type { KvWrite } from "../docs/kv.ts";
 import { readBudgets } from "../budgets/budget-definition.ts";
 import type { AnyBudgetUse, Budget, BudgetUse } from "../budgets/budget-definition.ts";
 import { readLimits } from "../limits/limit-definition.ts";
-import type { AnyLimitUse, Limit, LimitUse } from "../limits/limit-definition.ts";
+import type { AnyLimitUse, Limit, LimitUse, LimitUseOptions } from "../limits/limit-definition.ts";
 
 export interface RetentionOptions {
   completed?: Duration;
@@ -71,7 +71,7 @@ export interface EnqueueOptions<In = any> {
   trace?: Readonly<Record<string, string>>;
   unique?: string | UniqueOptions<FieldPathOf<In>>;
   /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
-  limits?: readonly (Limit | LimitUse<In>)[];
+  limits?: readonly (Limit | LimitUse<In> | ({ limit: Limit } & LimitUseOptions<In>))[];
   /**
    * The budgets that hold the job while they are spent, and to which its handler reports usage. Limits and budgets
    * together: at most 8.

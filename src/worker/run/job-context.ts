@@ -5,6 +5,7 @@
  */
 import { redact } from "../../codec/redact.ts";
 import { durationMs } from "../../model/duration.ts";
+import type { CallersConnection } from "../../store/callers-connection.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { placeOfId } from "../../model/flow/flow-meta.ts";
@@ -74,7 +75,7 @@ const recordCharsMax = 64 * 1024;
 /** A result may be omitted if the definition allows none. Written as a method, so that any context is a JobContext. */
 type CompleteIn<Returned> = {
   call(
-    connection: unknown,
+    connection: CallersConnection,
     ...result: undefined extends Returned ? [result?: Returned] : [result: Returned]
   ): Promise<void>;
 }["call"];

@@ -36,7 +36,12 @@ export async function operateSchedules(
       case 4:
         return one.runNow(name);
       default:
-        return node.mill.schedule(name, definition, { key: name, isPoison: false }, options);
+        return node.mill.schedule(
+          name,
+          definition,
+          { key: name, isPoison: false },
+          options as { every: number },
+        );
     }
   });
 }

@@ -2,6 +2,7 @@
  * The caller's own transaction through the real libraries on a real server: a rollback leaves no job, a commit exactly
  * one.
  */
+import type { CallersConnection } from "../../../store/callers-connection.ts";
 import { sql as drizzleSql } from "drizzle-orm";
 import { drizzle as drizzleOverPg } from "drizzle-orm/node-postgres";
 import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";
@@ -26,10 +27,10 @@ import { hangMs } from "../../../../test/support/hang-ms.ts";
 interface Library {
   /** Begins, lets `use` work on the transaction, and commits; whatever `use` throws rolls back and comes out. */
   transact<Answer>(
-    use: (tx: unknown, run: (text: string) => Promise<unknown>) => Promise<Answer>,
+    use: (tx: CallersConnection, run: (text: string) => Promise<unknown>) => Promise<Answer>,
   ): Promise<Answer>;
   /** Of the same library, without a transaction. */
-  readonly outside: readonly unknown[];
+  readonly outside: readonly CallersConnection[];
   close(): Promise<void>;
 }
 
@@ -161,7 +162,7 @@ const libraries: Record<string, (url: string) => Promise<Library>> = {
 };
 
 /** What people pass by mistake. */
-const pools: Record<string, (url: string) => { given: unknown; close(): Promise<void> }> = {
+const pools: Record<string, (url: string) => { given: CallersConnection; close(): Promise<void> }> = {
   "a pool of pg"(url) {
     const pool = new pg.Pool({ connectionString: url });
     return { given: pool, close: () => pool.end() };
@@ -283,7 +284,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
       const refused = (async () => mill.in(outside).enqueue(plain, hostile))();
       await expect(refused).rejects.toThrow(coded("not-in-transaction"));
     }
-    let ended: unknown;
+    let ended = {} as CallersConnection;
     await library.transact(async (tx) => void (ended = tx));
     const late = (async () => mill.in(ended).enqueue(plain, hostile))();
     await expect(late).rejects.toThrow(coded("not-in-transaction"));

@@ -3,6 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import BetterSqlite from "better-sqlite3";
+import { drizzle } from "drizzle-orm/better-sqlite3";
+import knex from "knex";
+import { Kysely, SqliteDialect } from "kysely";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isMillraceError } from "../../../model/error.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
@@ -160,6 +163,57 @@ for (const [driver, connect] of Object.entries(drivers)) {
     });
   });
 }
+
+describe("inside the transaction of a library", () => {
+  const enqueueIn = async (connection: unknown): Promise<void> => {
+    await store.inTransaction(connection).submit([{ jobs: [aJob("one")] }]);
+  };
+  const stateOfOne = async () => (await store.readJobs(["one"]))[0]?.state ?? null;
+
+  it("takes Drizzle as it is, and rolls back with it", async () => {
+    const db = drizzle(new BetterSqlite(path));
+    expect(codeOf(() => store.inTransaction(db))).toBe("not-in-transaction");
+    db.run("BEGIN");
+    await enqueueIn(db);
+    db.run("ROLLBACK");
+    expect(await stateOfOne()).toBe(null);
+    db.run("BEGIN");
+    await enqueueIn(db);
+    db.run("COMMIT");
+    expect(await stateOfOne()).toBe("ready");
+    db.$client.close();
+  });
+
+  it("names Kysely, and takes the database beneath it", async () => {
+    const database = new BetterSqlite(path);
+    const db = new Kysely<unknown>({ dialect: new SqliteDialect({ database }) });
+    const failing = db.transaction().execute(async (trx) => {
+      expect(() => store.inTransaction(trx)).toThrow(/Kysely.*SqliteDialect/);
+      await enqueueIn(database);
+      throw new Error("rolled back");
+    });
+    await expect(failing).rejects.toThrow("rolled back");
+    expect(await stateOfOne()).toBe(null);
+    await db.transaction().execute(() => enqueueIn(database));
+    expect(await stateOfOne()).toBe("ready");
+    await db.destroy();
+  });
+
+  it("names Knex, and takes the connection of its transaction", async () => {
+    const db = knex({ client: "better-sqlite3", connection: { filename: path }, useNullAsDefault: true });
+    await db.transaction(async (trx) => {
+      expect(() => store.inTransaction(trx)).toThrow(/Knex.*acquireConnection/);
+      await enqueueIn(await (trx.client as { acquireConnection(): Promise<unknown> }).acquireConnection());
+    });
+    expect(await stateOfOne()).toBe("ready");
+    await db.destroy();
+  });
+
+  it("names Prisma, and what to do instead", () => {
+    const prisma = { $queryRawUnsafe: () => Promise.resolve([]) };
+    expect(() => store.inTransaction(prisma)).toThrow(/Prisma.*after its commit with an id/);
+  });
+});
 
 it("hears of what the caller's connection committed", async () => {
   const heard: Hint[] = [];

@@ -89,12 +89,41 @@ function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: 
   }
 }
 
-function checkConnection(given: unknown, file: OwnFile): Connection {
+function checkConnection(callers: unknown, file: OwnFile): Connection {
+  const given = connectionBeneath(callers);
   if (!isConnection(given)) throw refused("it is no connection of node:sqlite or better-sqlite3");
   if (file.wakeFile === null) throw refused("a store in memory cannot be reached from another connection");
   if (!isInTransaction(given)) throw refused("no transaction is open on it");
   if (mainFile(statementsOf(given)) !== file.path) throw refused(`its main database is not ${file.path}`);
   return given;
+}
+
+/**
+ * Drizzle keeps the connection in its session, so its `db` and `tx` are taken. Kysely, Knex and Prisma keep theirs to
+ * themselves: they are refused by name, with what to pass instead.
+ */
+function connectionBeneath(given: unknown): unknown {
+  if ((typeof given !== "object" && typeof given !== "function") || given === null) return given;
+  if ("withoutPlugins" in given && "executeQuery" in given)
+    throw instead(
+      "Kysely",
+      "pass the database that you gave to its SqliteDialect, while its transaction is open",
+    );
+  if ("raw" in given && "client" in given)
+    throw instead("Knex", "pass the connection of its transaction: await trx.client.acquireConnection()");
+  if ("$queryRawUnsafe" in given)
+    throw instead(
+      "Prisma",
+      "enqueue after its commit with an id of your own, which makes a repeated enqueue harmless",
+    );
+  return (given as { session?: { client?: unknown } }).session?.client ?? given;
+}
+
+function instead(library: string, advice: string): MillraceError {
+  return new MillraceError(
+    "not-in-transaction",
+    `${library} keeps its connection to itself, so its transaction cannot be used. Instead, ${advice}.`,
+  );
 }
 
 function refused(why: string): MillraceError {
