@@ -155,6 +155,11 @@ export {
 } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { ContextFlow } from "./worker/run/context-flow.ts";
+export type {
+  ContextAcquireOptions,
+  ContextLimits,
+  ContextThrottleOptions,
+} from "./worker/run/context-limits.ts";
 export type { EffectsScope } from "./worker/run/effects-scope.ts";
 export type { Fence, JobContext, JobLog } from "./worker/run/job-context.ts";
 export type { Permit } from "./worker/permits/permit.ts";

@@ -142,7 +142,10 @@ export class Millrace implements Enqueuer {
       heldLeases,
       renewals: new Renewals(services),
       stopped: (worker) => this.#workers.delete(worker),
-      acquire: (limit, options) => this.limits.acquire(limit, options),
+      limits: {
+        acquire: (limit, options) => this.limits.acquire(limit, options),
+        throttle: (limit, options) => this.limits.throttle(limit, options),
+      },
     };
     const webhookWorker = new WebhookWorker(services, (handlers, options) => this.work(handlers, options));
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);

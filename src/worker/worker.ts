@@ -9,7 +9,6 @@
  *
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
-import type { AcquirePermit } from "./durable/step-calls.ts";
 import type { Needs } from "../engine/services.ts";
 import type { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
@@ -21,6 +20,7 @@ import type { DesiredState } from "../engine/fleet/change-numbers.ts";
 import type { WorkerMode } from "../engine/fleet/registration.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
+import type { WorkerLimits } from "./run/context-limits.ts";
 import { Aborting } from "./run/aborting.ts";
 import type { AbortingNeeds } from "./run/aborting.ts";
 import { AttemptRunner } from "./run/attempt-runner.ts";
@@ -77,8 +77,8 @@ export interface SharedByWorkers {
   readonly heldLeases: HeldLeases;
   readonly renewals: Renewals;
   readonly stopped: (worker: JobWorker) => void;
-  /** Takes the permits of steps. */
-  readonly acquire: AcquirePermit;
+  /** Limits for steps and handlers. */
+  readonly limits: WorkerLimits;
 }
 
 export class JobWorker implements Worker {
@@ -127,7 +127,7 @@ export class JobWorker implements Worker {
       graceMs: abortGraceMs,
       abandonedChanged,
     });
-    const runner = new AttemptRunner(needs, middleware, shared.acquire);
+    const runner = new AttemptRunner(needs, middleware, shared.limits);
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
     const lost = (error: MillraceError): void => this.#storeLost(error);

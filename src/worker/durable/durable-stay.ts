@@ -16,7 +16,6 @@
  * Middleware and telemetry are around the call of the handler. If the run rests they get a control outcome, because the
  * handler's own frames are abandoned and never end.
  */
-import type { AcquirePermit } from "./step-calls.ts";
 import { childIdOf, planInvoke, planStart } from "../../engine/durable/children.ts";
 import type { Parent } from "../../engine/durable/children.ts";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
@@ -81,7 +80,6 @@ export class DurableStay implements Stay {
   readonly #attempt: Attempt;
   readonly #handler: SingleHandler;
   readonly #journal: StoreJournal;
-  readonly #acquire: AcquirePermit;
   #execution: RunExecution | null = null;
   /** Once the run is over: how, unless the handler itself says it. */
   #end: RunEnd | null = null;
@@ -91,9 +89,8 @@ export class DurableStay implements Stay {
   #finish: Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> | null = null;
   #isDraining = false;
 
-  constructor(needs: DurableStayNeeds, attempt: Attempt, handler: SingleHandler, acquire: AcquirePermit) {
+  constructor(needs: DurableStayNeeds, attempt: Attempt, handler: SingleHandler) {
     this.#needs = needs;
-    this.#acquire = acquire;
     this.#attempt = attempt;
     this.#handler = handler;
     this.#journal = new StoreJournal(needs, attempt, {
@@ -202,7 +199,11 @@ export class DurableStay implements Stay {
     const step = new StepCalls(execution, {
       ...{ run, journal: this.#journal, codec, platform, backoffs },
       usage: new AttemptUsage(needs, attempt),
-      ...{ acquire: this.#acquire, input, takes: (name: string) => Object.hasOwn(signals, name) },
+      ...{
+        acquire: this.#needs.workerLimits.acquire,
+        input,
+        takes: (name: string) => Object.hasOwn(signals, name),
+      },
       encodeInput: (next) => needs.coder.encode(next, "input"),
       childId: (call) => childIdOf(needs, this.#parentOf(call)),
     });

@@ -10,7 +10,6 @@
  *
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */
-import type { AcquirePermit } from "../durable/step-calls.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
@@ -20,6 +19,7 @@ import { endByReturn, endByThrow } from "../settle/attempt-end.ts";
 import type { AttemptEnd } from "../settle/attempt-end.ts";
 import type { BatchHandler, SingleHandler } from "../handler.ts";
 import { JobContext } from "./job-context.ts";
+import type { WorkerLimits } from "./context-limits.ts";
 import { JointCall } from "./joint-call.ts";
 import { composeMiddleware } from "../middleware.ts";
 import type { HandlerCall, HandlerMiddleware, Layers } from "../middleware.ts";
@@ -53,13 +53,15 @@ const bare: Layers = async (context, call) => call(context);
 export type Ended = (attempt: Attempt) => void;
 
 export class AttemptRunner {
-  readonly #needs: AttemptRunnerNeeds;
+  readonly #needs: AttemptRunnerNeeds & { readonly workerLimits: WorkerLimits };
   readonly #layers: Layers;
-  readonly #acquire: AcquirePermit;
 
-  constructor(needs: AttemptRunnerNeeds, middleware: readonly HandlerMiddleware[], acquire: AcquirePermit) {
-    this.#needs = needs;
-    this.#acquire = acquire;
+  constructor(
+    needs: AttemptRunnerNeeds,
+    middleware: readonly HandlerMiddleware[],
+    workerLimits: WorkerLimits,
+  ) {
+    this.#needs = { ...needs, workerLimits };
     this.#layers = composeMiddleware(middleware);
   }
 
@@ -97,7 +99,7 @@ export class AttemptRunner {
   #runDurable(attempt: Attempt, handler: SingleHandler, ended: Ended): void {
     attempt.start(this.#needs.platform.monotonicUs());
     attempt.origin.aborting.watch(attempt);
-    const stay = new DurableStay(this.#needs, attempt, handler, this.#acquire);
+    const stay = new DurableStay(this.#needs, attempt, handler);
     void stay.run(this.#layersOf(attempt)).then((end) => this.#end(attempt, end, ended));
   }
 

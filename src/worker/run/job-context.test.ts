@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
+import { limit } from "../../engine/limits/limit-definition.ts";
 import { silentLogger } from "../../engine/log/logger.ts";
 import type { LogFields } from "../../engine/log/logger.ts";
 import { handler } from "../handler.ts";
@@ -192,5 +193,50 @@ describe("times", () => {
     const [attempt] = (await v.run(v.mill.jobs.get(handle.id)))!.attempts;
     expect(attempt).toMatchObject({ outcome: "completed", ranUs: 0, worker: expect.stringMatching(/^w-/) });
     expect(attempt!.waitedUs).toBeGreaterThanOrEqual(30_000_000);
+  });
+});
+
+describe("the limits of a context", () => {
+  const printer = limit("printer", { concurrency: 1 });
+
+  test("give permits for a part of the work, whose wait ends with the attempt", async () => {
+    await using held = await v.run(v.mill.limits.acquire(printer));
+    const errors: unknown[] = [];
+    const print = handler(plain, async ({ limits, input }) => {
+      await using permit = await limits.acquire("printer", { wait: "1h" }).catch((error: unknown) => {
+        errors.push(error);
+        throw error;
+      });
+      return permit.weight + input.n;
+    });
+    await v.run(v.mill.work([print]));
+    const aborted = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.advance(1000);
+    await v.run(v.mill.jobs.cancel(aborted.id));
+    await expect(v.run(aborted.result())).rejects.toMatchObject({ code: "job-cancelled" });
+    expect(errors).toMatchObject([{ code: "aborted", cause: { reason: "cancel" } }]);
+    await v.run(held.release());
+    const printed = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(printed.result())).toBe(2);
+    expect(await v.run(v.mill.limits.state("printer"))).toMatchObject({ held: 0 });
+  });
+
+  test("throttle one without an end of the attempt, and refuse what mill.limits refuses", async () => {
+    await v.run(v.mill.limits.define(printer));
+    const codes: string[] = [];
+    const calls = handler(plain, async ({ limits }) => {
+      await limits.throttle("printer", { retryAfter: "20s" });
+      const refused = (error: { code: string }) => void codes.push(error.code);
+      await limits.throttle("printr").catch(refused);
+      await limits.acquire("printer", { weigth: 1 } as never).catch(refused);
+      await limits.acquire("printer", { signal: 5 } as never).catch(refused);
+      return 1;
+    });
+    await v.run(v.mill.work([calls]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(handle.result())).toBe(1);
+    const { coolingUntil } = await v.run(v.mill.limits.state("printer"));
+    expect(coolingUntil!.getTime()).toBeGreaterThan(v.platform.now() + 19_000);
+    expect(codes).toEqual(["unknown-limit", "invalid-option", "invalid-option"]);
   });
 });

@@ -24,6 +24,8 @@ import { AttemptUsage } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "../settle/attempt-end.ts";
+import { contextLimits } from "./context-limits.ts";
+import type { ContextLimits, WorkerLimits } from "./context-limits.ts";
 import { ContextFlow } from "./context-flow.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 import { effectsScope, tracedGrowth } from "./effects-scope.ts";
@@ -44,7 +46,7 @@ export type JobContextNeeds = Needs<
   | "records"
   | "reads"
   | "planner"
->;
+> & { readonly workerLimits: WorkerLimits };
 
 /** Pass it to outside systems, so that they can refuse a late attempt. */
 export interface Fence {
@@ -230,6 +232,11 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** Extends the lease by hand, for work that blocks the event loop for longer than the lease. */
   get extend(): (lease: Duration) => Promise<void> {
     return (lease) => extendByHand(this.#needs, this.#attempt, durationMs(lease, "extend"));
+  }
+
+  /** Permits of limits for a part of the work, and a throttle of one of them. */
+  get limits(): ContextLimits {
+    return contextLimits(this.#needs.workerLimits, () => this.signal);
   }
 
   get enqueue(): EffectsScope["enqueue"] {

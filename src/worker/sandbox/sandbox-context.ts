@@ -196,6 +196,11 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
   }
 
   /** Not possible: the transaction's connection is in this process, and the lease is in the worker's. */
+  get limits(): JobContext["limits"] {
+    const refuse = (): Promise<never> => Promise.reject(notYetSupported("limits of a handler in a sandbox"));
+    return { acquire: refuse, throttle: refuse };
+  }
+
   get completeIn(): JobContext["completeIn"] {
     return () => Promise.reject(notYetSupported("completeIn of a handler in a sandbox"));
   }

@@ -14,8 +14,8 @@
  * used up.
  *
  * Throttled: first the limit, or one key of it, is closed for all processes. Then the job goes back, so that it is not
- * claimed again before the cooldown. If the store does not know the limit, that is a mistake in the handler, so the
- * attempt has failed. If the limit cannot be closed, only the job waits.
+ * claimed again before the cooldown. If the limit cannot be closed, or the store does not know it, only the job waits.
+ * An unknown limit is a mistake of the handler, but upstream was busy all the same: no attempt is used up.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -50,7 +50,7 @@ export type AttemptEndNeeds = Needs<
 >;
 
 /** Errors of a throttle that are mistakes in the handler or in a definition. */
-const throttleMistakes = ["unknown-limit", "limit-conflict", "invalid-option"] as const;
+const throttleMistakes = ["limit-conflict", "invalid-option"] as const;
 /** The wait of a job if its limit could not be closed and upstream named no time. */
 const unclosedMs = 1000;
 
@@ -185,7 +185,9 @@ async function endThrottled(
   } catch (error) {
     if (throttleMistakes.some((code) => isMillraceError(error, code)))
       return endByError(needs, attempt, error);
-    const message = "a throttled limit could not be closed; its job alone waits";
+    const message = isMillraceError(error, "unknown-limit")
+      ? "a handler throttled a limit that the store does not know; its job alone waits"
+      : "a throttled limit could not be closed; its job alone waits";
     needs.repeated.say("warn", message, { limit: name, error });
     return decide(saidMs ?? unclosedMs, { isClosed: false });
   }

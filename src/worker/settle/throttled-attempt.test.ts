@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
@@ -117,17 +118,28 @@ describe("a throttled attempt", () => {
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ throttles: 0 });
   });
 
-  test("by a name that the store does not know is a failed attempt", async () => {
-    await v.run(
-      v.mill.work([
-        handler(call, () => {
-          throw new Throttled("apy");
-        }),
-      ]),
-    );
-    const handle = await v.run(v.mill.enqueue(call, "a", { retry: { attempts: 1 } }));
-    await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
-    expect((await v.run(v.mill.jobs.get(handle.id)))?.failures[0]?.error?.code).toBe("unknown-limit");
+  test("by a name that the store does not know gives the attempt back, and is warned of", async () => {
+    const lines: string[] = [];
+    const log = { debug() {}, info() {}, warn: (line: string) => void lines.push(line), error() {} };
+    const mill = millOn(v.store, { log }, v.platform);
+    let left = 2;
+    const throttling = handler(call, (): string => {
+      if (left-- > 0) throw new Throttled("apy", { retryAfter: "20s" });
+      return "done";
+    });
+    await v.run(mill.work([throttling]));
+    const handle = await v.run(mill.enqueue(call, "a", { retry: { attempts: 1 } }));
+    await v.advance(19_000);
+    expect(await v.run(mill.jobs.get(handle.id))).toMatchObject({
+      state: "scheduled",
+      attempt: 1,
+      throttles: 1,
+    });
+    await v.advance(25_000);
+    expect(await v.run(handle.result())).toBe("done");
+    expect(await v.run(mill.jobs.get(handle.id))).toMatchObject({ attempt: 1, failures: [] });
+    expect(lines).toContain("a handler throttled a limit that the store does not know; its job alone waits");
+    await v.run(mill.close());
   });
 
   test("is cancelled where its cancel was asked for", async () => {
