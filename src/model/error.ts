@@ -253,6 +253,11 @@ export const errorCatalogue = {
     true,
     "The reply was lost or too late: the call may have happened. Repeat it with the same key or id.",
   ),
+  "unsupported-runtime": entry(
+    501,
+    false,
+    "Bun runs no handlers in child processes, programs or commands: it lacks what ends them with their worker.",
+  ),
   "unsupported-node": entry(500, false, "This Node.js is too old: Millrace needs 22.18 or newer."),
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -52,6 +52,9 @@ const plainVariables = [
 const outputGraceMs = 250;
 const { setTimeout, clearTimeout } = globalThis;
 
+/** Bun lacks the streams that the guard of a child and its own line need. */
+export const canStartChildren: boolean = process.versions["bun"] === undefined;
+
 const live = new Set<number>();
 let watchesExit = false;
 

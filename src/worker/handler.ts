@@ -58,6 +58,8 @@ export interface SingleHandler {
 }
 
 export interface HandlerSandbox {
+  /** Whether it starts child processes; otherwise it uses threads, or the worker's own event loop. */
+  readonly startsChildren: boolean;
   /** At most this many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
   /** How many more jobs a busy slot may be given now; more than 0 while all jobs are quick. */

@@ -43,7 +43,10 @@ export function commandHandler<Job extends AnyJob>(
     kind: "single",
     definition: definition as unknown as JobDefinition,
     handle,
-    sandbox: { size: settings.size, ahead: () => 0, open: async () => ((users += 1), close) },
+    sandbox: {
+      ...{ startsChildren: true, size: settings.size, ahead: () => 0 },
+      open: async () => ((users += 1), close),
+    },
   };
 }
 

@@ -61,7 +61,10 @@ function inline({ file, size }: SandboxSettings): Way {
   const load = (): Promise<LoadedHandler> => (loaded ??= loadHandler(file as URL));
   return {
     handle: async (context) => (await load())(context),
-    sandbox: { size, ahead: () => 0, open: async () => (await load(), async () => {}) },
+    sandbox: {
+      ...{ startsChildren: false, size, ahead: () => 0 },
+      open: async () => (await load(), async () => {}),
+    },
   };
 }
 
@@ -82,6 +85,7 @@ function pooled(name: string, settings: SandboxSettings): Way {
   return {
     handle: (context) => poolOf(JobContext.insideOf(context).needs).run(context),
     sandbox: {
+      startsChildren: settings.run !== "thread",
       size,
       ahead: ({ store }) => pools.get(store)?.ahead ?? 0,
       open: async (needs) => poolOf(needs).open(),
