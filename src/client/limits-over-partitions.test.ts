@@ -75,3 +75,15 @@ test("pause, resume, drain and undrain hold in every partition", async () => {
   await v.run(v.mill.queues.undrain("email"));
   expect((await v.run(v.mill.enqueue(plain, 1))).created).toBe(true);
 });
+
+test("it is said once that the jobs of a limit lie in one partition, and not of a limit that bounds keys only", async () => {
+  const lines: unknown[] = [];
+  const log = { warn: (message: string, fields: unknown) => void lines.push([message, fields]) };
+  const { debug, info, error } = { debug: () => {}, info: () => {}, error: () => {} };
+  await v.reopen({ log: { debug, info, error, ...log } }, 4);
+  const perTenant = limit("tenant", { perKey: { concurrency: 1 } });
+  await v.run(v.mill.limits.define(perTenant));
+  expect(lines).toEqual([]);
+  for (const n of [1, 2]) await v.run(v.mill.enqueue(send, n));
+  expect(lines).toEqual([[expect.stringContaining("one partition"), { limit: "slack", partitions: 4 }]]);
+});

@@ -82,13 +82,58 @@ describe("on a store of several partitions", () => {
     expect(await v.run(v.mill.kv.get("total-{17}"))).toBe(3);
   });
 
-  test("a KV write that cannot be written with the job's end fails the attempt and says why", async () => {
-    await v.run(v.mill.work([handler(plain, async ({ kv }) => kv.put("total-{18}", 3))]));
+  test("an effect that cannot be written with the job's end is refused at its call, by each kind of effect", async () => {
     expect(placement.ofName("17")).not.toBe(placement.ofName("18"));
-    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "order-{17}", retry: { attempts: 1 } }));
+    const other = job<{ n: number }>("other");
+    const failures: unknown[] = [];
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ enqueue, kv, whenFailed }) => {
+          const calls = [
+            () => kv.put("total-{18}", 3),
+            () => kv.delete("total-{18}"),
+            () => enqueue(other, { n: 1 }, { id: "order-{18}" }),
+            () => enqueue(other, { n: 1 }, { unique: "pay-{18}" }),
+            () => enqueue(other, { n: 1 }, { kv: [{ key: "total-{18}", value: 3 }] }),
+            () => whenFailed.kv.put("total-{18}", 3),
+          ];
+          for (const call of calls)
+            try {
+              call();
+            } catch (error) {
+              failures.push(error);
+            }
+          kv.put("total-{17}", 4);
+          enqueue(other, { n: 1 }, { id: "next-{17}" });
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "order-{17}" }));
+    await v.run(handle.result());
+    expect(failures).toHaveLength(6);
+    for (const failure of failures) expect(failure).toMatchObject({ code: "placement-conflict" });
+    expect(await v.run(v.mill.kv.get("total-{17}"))).toBe(4);
+    expect((await v.run(v.mill.jobs.get("next-{17}")))?.state).toBe("ready");
+    expect(await v.run(v.mill.kv.get("total-{18}"))).toBeUndefined();
+  });
+
+  test("a handler that does not catch it fails at once, without another attempt, and says why", async () => {
+    let attempts = 0;
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ kv }) => {
+          attempts += 1;
+          kv.put("total-{18}", 3);
+        }),
+      ]),
+    );
+    const given = { id: "order-{17}", retry: { attempts: 5 } };
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, given));
     const failure: unknown = await v.run(handle.result().catch((error: unknown) => error));
     expect(failure).toBeInstanceOf(MillraceError);
     expect(String((failure as MillraceError).message)).toMatch(/partition/);
+    expect(attempts).toBe(1);
+    expect((await v.run(v.mill.jobs.get("order-{17}")))?.state).toBe("failed");
   });
 
   test("lists give the newest first over all partitions, page by page, each job once", async () => {

@@ -96,7 +96,7 @@ export function createServices(
   const queuePolicies = new QueuePolicies({ store, log }, (queue) => policies.queueChanged(queue));
   const policies = new Policies(codeDefaults, (queue) => queuePolicies.of(queue));
   const retention = new StoreRetention(store, declared, (times) => policies.retentionRead(times));
-  const limits = new LimitsInUse(store);
+  const limits = new LimitsInUse(store, log);
   const budgets = new Budgets({ store, platform, flush, ids, giveUpMs, limits });
   const handled = new HandledNames();
   const knownSignals = new KnownSignals();

@@ -24,6 +24,7 @@ import { afterThrottle } from "../../model/limits/throttle.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Gate, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
+import type { Logger } from "../log/logger.ts";
 import { Listeners } from "../listeners.ts";
 import type { AnyBudgetUse, Budget } from "../budgets/budget-definition.ts";
 import { changeBudgetGate } from "../budgets/change-budget.ts";
@@ -51,7 +52,8 @@ interface Known {
 const none: readonly (readonly [key: string, known: Known])[] = [];
 
 export class LimitsInUse {
-  readonly #store: Pick<Store, "readGates" | "putGates">;
+  readonly #store: Pick<Store, "readGates" | "putGates" | "partitions">;
+  readonly #log: Logger;
   /** By gate. */
   readonly #known = new Map<string, Known>();
   readonly #throttling = new Map<string, Promise<number>>();
@@ -61,8 +63,9 @@ export class LimitsInUse {
   readonly #nextLookUs = new BoundedMap<string, number>(looksMax);
   #unmade = 0;
 
-  constructor(store: Pick<Store, "readGates" | "putGates">) {
+  constructor(store: Pick<Store, "readGates" | "putGates" | "partitions">, log: Logger) {
     this.#store = store;
+    this.#log = log;
   }
 
   /** Enters limits that jobs are about to use. A second definition of a name is refused. */
@@ -242,6 +245,12 @@ export class LimitsInUse {
   }
 
   async #makeLimit({ name, settings }: Limit): Promise<void> {
+    const { partitions = 1 } = this.#store;
+    if (partitions > 1 && isBoundedInAll(settings))
+      this.#log.warn("all jobs of a limit lie in one partition; a limit that bounds keys only spreads them", {
+        limit: name,
+        partitions,
+      });
     await changeGate(this.#store, limitGateKey(name), ({ body }) => {
       const next = afterDefinition(body, settings);
       return next === null ? null : { body: next };

@@ -3,8 +3,8 @@
  * it lies in one partition. The rules are the model's (model/routing/placement.ts).
  */
 import { createIdMinter } from "../../model/job/job-id.ts";
-import { createPlacement, gatherJobs } from "../../model/routing/placement.ts";
-import type { Placement } from "../../model/routing/placement.ts";
+import { createPlacement, gatherJobs, partitionOfUnit } from "../../model/routing/placement.ts";
+import type { Placement, Unit } from "../../model/routing/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
 import type { Effects } from "../../store/records.ts";
@@ -36,6 +36,11 @@ export class JobIds {
     const { jobs = [], docs, checks } = unit;
     const at = home === undefined ? null : placement.ofId(home);
     return { ...unit, jobs: gatherJobs(placement, { jobs, docs, checks }, this.mint, at) };
+  }
+
+  /** Refuses what cannot be written in one step with the end of this job, because it lies in another partition. */
+  checkBeside(home: string, unit: Unit): void {
+    if (this.placement !== null) partitionOfUnit(this.placement, unit, this.placement.ofId(home));
   }
 
   /** What an error of an unknown outcome names. Ids of members begin with that of their flow, so they are left out. */

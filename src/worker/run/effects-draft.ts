@@ -4,7 +4,6 @@
  * snooze, cancel and lost lease.
  */
 import type { Growing } from "../../engine/flows/grow-flow.ts";
-import { kvPut } from "../../engine/docs/kv.ts";
 import type { Effects, DocPut, NewJob } from "../../store/records.ts";
 
 export class EffectsDraft {
@@ -32,14 +31,6 @@ export class EffectsDraft {
 
   putDocs(puts: readonly DocPut[]): void {
     this.#docs.push(...puts);
-  }
-
-  putDoc(
-    key: string,
-    body: string | null,
-    options: { readonly version?: number; readonly ttlMs?: number } = {},
-  ): void {
-    this.#docs.push(kvPut(key, body, options));
   }
 
   /** The value that this draft would write; undefined if it does not write the key. */

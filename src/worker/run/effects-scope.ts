@@ -15,9 +15,9 @@ import { planFlow } from "../../engine/flows/plan-flow.ts";
 import { isNotDeleted } from "../../engine/flows/submit-flow.ts";
 import { readEffectFlow } from "../../engine/flows/submit-options.ts";
 import type { EffectFlowOptions } from "../../engine/flows/submit-options.ts";
-import { kvDeleteKeys, kvPutKeys, readKvPutOptions, readKvWrites } from "../../engine/docs/kv.ts";
+import { kvDeleteKeys, kvPut, kvPutKeys, readKvPutOptions, readKvWrites } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { DocPut, Effects, NewJob } from "../../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 
@@ -67,6 +67,13 @@ export function effectsScope(
     check(`${scope}${call}`);
     return (attempt[which] ??= new EffectsDraft());
   };
+  /** Names that lie in another partition are refused where they are given: no attempt of this job could write them. */
+  const checkPlace = (unit: Effects): void => needs.ids.checkBeside(attempt.job.id, unit);
+  const putDoc = (call: string, put: DocPut): void => {
+    const effects = draft(call);
+    checkPlace({ docs: [put] });
+    effects.putDocs([put]);
+  };
   return {
     enqueue: (job, input, options) => {
       checkDefinition(job, "enqueue");
@@ -79,13 +86,9 @@ export function effectsScope(
       const what = `enqueue(${JSON.stringify(job.name)})`;
       const writes = options?.kv === undefined ? [] : readKvWrites(needs.coder, [options.kv], what);
       const effects = draft(what);
-      effects.addJob(
-        traced(
-          needs,
-          attempt,
-          needs.planner.plan(anySubmission(job, input, options), () => id),
-        ),
-      );
+      const planned = needs.planner.plan(anySubmission(job, input, options), () => id);
+      checkPlace({ jobs: planned instanceof Promise ? [] : [planned], docs: writes });
+      effects.addJob(traced(needs, attempt, planned));
       effects.putDocs(writes);
       return id;
     },
@@ -102,16 +105,14 @@ export function effectsScope(
     },
     kv: {
       put: (key, value, options) =>
-        draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
-          key,
-          needs.coder.encode(value, "kv value"),
-          readKvPutOptions(options, kvPutKeys),
+        putDoc(
+          `kv.put(${JSON.stringify(checkName(key, "kv key"))})`,
+          kvPut(key, needs.coder.encode(value, "kv value"), readKvPutOptions(options, kvPutKeys)),
         ),
       delete: (key, options) =>
-        draft(`kv.delete(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
-          key,
-          null,
-          readKvPutOptions(options, kvDeleteKeys),
+        putDoc(
+          `kv.delete(${JSON.stringify(checkName(key, "kv key"))})`,
+          kvPut(key, null, readKvPutOptions(options, kvDeleteKeys)),
         ),
     },
   };

@@ -34,7 +34,7 @@ import { sentNode } from "./sent-node.ts";
 export interface SandboxSurroundings {
   readonly send: (line: string) => void;
   readonly jobs: ReadonlySet<string>;
-  readonly ids: Pick<JobIds, "placement" | "mintBeside">;
+  readonly ids: Pick<JobIds, "placement" | "mintBeside" | "checkBeside">;
 }
 
 type Effect = Extract<FromSandbox, { type: "effect" }>;
@@ -247,6 +247,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);
         if (options !== undefined) readEnqueueOptions(options, `enqueue ${JSON.stringify(job.name)}`);
         const id = options?.id ?? this.#around.ids.mintBeside(this.id);
+        this.#around.ids.checkBeside(this.id, { jobs: [{ id, digest: null, unique: null }] });
         apply({ effect: "enqueue", name: job.name, id, ...sentOptions(options) }, input);
         return id;
       },
@@ -267,11 +268,13 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
       kv: {
         put: (key, value, options) => {
           readKvPutOptions(options, kvPutKeys);
-          apply({ effect: "kv.put", key: checkName(key, "kv key"), ...sentOptions(options) }, value);
+          this.#around.ids.checkBeside(this.id, { docs: [{ id: checkName(key, "kv key") }] });
+          apply({ effect: "kv.put", key, ...sentOptions(options) }, value);
         },
         delete: (key, options) => {
           readKvPutOptions(options, kvDeleteKeys);
-          apply({ effect: "kv.delete", key: checkName(key, "kv key"), ...sentOptions(options) });
+          this.#around.ids.checkBeside(this.id, { docs: [{ id: checkName(key, "kv key") }] });
+          apply({ effect: "kv.delete", key, ...sentOptions(options) });
         },
       },
     };

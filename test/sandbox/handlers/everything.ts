@@ -69,6 +69,23 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       enqueue(everything, { do: "echo", value: 1 });
       (enqueue as (job: object, input: object) => void)({ name: "stranger" }, {});
       return "not reached";
+    case "misplace": {
+      const codes: unknown[] = [];
+      const note = (error: unknown): unknown => codes.push((error as { code?: unknown }).code);
+      const calls = [
+        () => kv.put("far-{18}", 1),
+        () => kv.delete("far-{18}"),
+        () => void enqueue(followUp, { from: context.id }, { id: "far-{18}" }),
+      ];
+      for (const call of calls)
+        try {
+          call();
+        } catch (error) {
+          note(error);
+        }
+      kv.put("near-{17}", 2);
+      return codes;
+    }
     case "bad-key":
       kv.put("", 1);
       return "not reached";

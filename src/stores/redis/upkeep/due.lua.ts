@@ -11,15 +11,27 @@ import { lua, luaModule } from "../library/lua.ts";
 export const dueLua = luaModule({
   name: "upkeep/due",
   takes: [
-    "emit firstScore hasClockRung loadJobs nextArg nextClock nextNumber noteHead num promote push",
+    "emit firstScore hasClockRung keepUnreadable loadJobs nextArg nextClock nextNumber noteHead num promote push",
     "push2 READS recordsOf serve touch whereIs writeCall WRITES",
   ],
   source: lua`
+-- The index of a route is of another type: a hand or another program was there. It is kept as unreadable as long as it
+-- stays so, and the route is looked at again after a while, so that its clock does not ring all the time.
+local DAMAGED_MS = 60000
+
+local function passOver(c, route, key, why)
+  local ref = "index:" .. key
+  if call("HEXISTS", c.k.unreadable, ref) == 0 then keepUnreadable(c, ref, "", why, key) end
+  call("ZADD", c.k.due, num(c.now + DAMAGED_MS), route)
+  return 0
+end
+
 -- Promotes the longest due jobs of one route. Deletes an entry whose job is not scheduled there, and corrects an entry
 -- whose time is not its job's. Answers how many were promoted.
 local function promoteRoute(c, route, most)
   local key, promoted = c.k.dueOf .. route, 0
-  local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
+  local handles = redis.pcall("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
+  if handles.err then return passOver(c, route, key, handles.err) end
   c.met = { route = route, state = SCHEDULED }
   loadJobs(c, handles)
   c.met = nil

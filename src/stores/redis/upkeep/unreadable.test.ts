@@ -293,3 +293,27 @@ test.each(["garbage", ""])(
     await expectEndWithout(await redis.open({}), (id) => rewrite(id, "spec", () => spec));
   },
 );
+
+test("an index of another type stops the promotion of its route alone, and is shown as unreadable", async () => {
+  const due = (name: string, inMs: number) => ({ jobs: [aJob({ id: name, name, due: { inMs } })] });
+  await store.submit([due("a", 10), due("b", 10), due("c", 90_000)]);
+  const [index, head] = [keyOf(`due:${routeText(aRoute({ name: "a" }))}`), keyOf("due")];
+  await redis.admin.del(index);
+  await redis.admin.set(index, "another program's");
+  platform.advance(10);
+  expect(await store.promoteDue({ max: 9 })).toEqual({ count: 1, more: false, nextDueInMs: 60_000 });
+  expect(await store.readJobs(["a", "b"])).toMatchObject([{ state: "scheduled" }, { state: "ready" }]);
+  const { records } = await store.readUnreadable({ after: null, max: 9 });
+  expect(records).toMatchObject([{ ref: `index:${index}`, id: null, at: platform.now() }]);
+  expect(records[0]?.why).toMatch(/WRONGTYPE/);
+  const shownAt = platform.now();
+  platform.advance(60_000);
+  expect(await store.promoteDue({ max: 9 })).toEqual({ count: 0, more: false, nextDueInMs: 29_990 });
+  expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([{ at: shownAt }]);
+  expect(await redis.admin.get(index)).toBe("another program's");
+  expect(await redis.admin.zcard(head)).toBe(2);
+  await redis.admin.del(index);
+  await auditAll(store);
+  expect(await store.promoteDue({ max: 9 })).toMatchObject({ count: 1 });
+  expect((await store.readJobs(["a"]))[0]).toMatchObject({ state: "ready" });
+});
