@@ -6,6 +6,10 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
 import { handler, job, Millrace } from "../../src/index.ts";
+import { MillraceError } from "../../src/model/error.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { millOn } from "../support/mill-on.ts";
 
 const order = job("order", {
   input: z.object({ id: z.number() }),
@@ -34,6 +38,34 @@ const work = () =>
       return paid.value.ref;
     }),
   ]);
+
+test("a signal that starts its run tells the truth, whichever reply is lost", async () => {
+  const store = await openSqliteStore({ path: ":memory:", platform: nodePlatform });
+  const lost = new MillraceError("outcome-unknown", "The reply was lost.");
+  const away = new MillraceError("store-unavailable", "The store is away.");
+  let submits = 0;
+  const unheard = millOn({
+    ...store,
+    submit: async (units) => {
+      const answer = await store.submit(units);
+      if (submits++ === 0) throw lost;
+      return answer;
+    },
+    putDocs: () => Promise.reject(away),
+  });
+  const begun = (id: string) => order.with({ id: 1 }, { id });
+  expect(await unheard.signal(begun("a"), "paid", { ref: "r" }, { key: "k" })).toEqual({ kind: "buffered" });
+  expect(submits).toBe(2);
+
+  const cutOff = millOn({ ...store, changeIf: () => Promise.reject(away) }, { giveUp: 100 });
+  await expect(cutOff.signal(begun("b"), "paid", { ref: "r" }, { key: "k" })).rejects.toMatchObject({
+    ...{ code: "outcome-unknown", outcome: "unknown", ids: ["b"] },
+  });
+  const told = millOn(store);
+  expect((await told.runs.get("a"))?.unread).toHaveLength(1);
+  expect((await told.jobs.get("b"))?.state).toBe("ready");
+  await told.close();
+});
 
 test("a signal of the caller's transaction comes with its commit, and not after a rollback", async () => {
   const run = await mill.enqueue(order, { id: 1 });

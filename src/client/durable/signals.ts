@@ -24,7 +24,7 @@ import type { StandardSchema } from "../../engine/submit/standard-schema.ts";
 import { journalLimits } from "../../model/durable/journal-entry.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
-import { MillraceError } from "../../model/error.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions } from "../../model/option.ts";
@@ -145,8 +145,15 @@ export class Signals {
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     // A unique key may be held by another run: the signal is for that one, and the kept one is taken back.
     const [run] = answer.ids as readonly [string];
-    const made = await sendTo(this.#needs, run, sent);
-    await store.putDocs([{ kind: doc.kind, id: doc.id, body: null, guard: "any" }]);
+    const made = await sendTo(this.#needs, run, sent).catch((cause: unknown) => {
+      throw unknownAfterStart(run, cause);
+    });
+    // A kept signal that stays is delivered again, which its key makes harmless.
+    await store
+      .putDocs([{ kind: doc.kind, id: doc.id, body: null, guard: "any" }])
+      .catch((error: unknown) => {
+        if (!isMillraceError(error)) throw error;
+      });
     const isOurs = made.kind === "repeated" && answer.hows[0] === "created";
     return isOurs ? { kind: "buffered" } : answerOf(made, run);
   }
@@ -344,6 +351,13 @@ function takes(schemas: SignalSchemas, name: string, value: unknown): boolean {
   } catch {
     return false;
   }
+}
+
+/** The run is there, and the signal is kept for it: what failed is only the call that says what became of it. */
+function unknownAfterStart(run: string, cause: unknown): unknown {
+  if (!isMillraceError(cause) || cause.outcome === "unknown") return cause;
+  const message = `The run ${JSON.stringify(run)} is there and the signal is kept for it, but what became of it is unknown.`;
+  return new MillraceError("outcome-unknown", message, { cause, ids: [run] });
 }
 
 function answerOf(answer: ChangeAnswer, id: string): SignalAnswer {

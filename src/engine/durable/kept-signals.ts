@@ -63,12 +63,12 @@ export function sendTo(needs: Needs<"changes">, run: string, sent: Sent): Promis
   return needs.changes.add(appendChange(run, appendOf(sent)));
 }
 
-/** The document of a signal, in the partition of its run. */
+/** The document of a signal, in the partition of its run. Its id is minted, so only a repeat of the put finds it. */
 export function keptSignal({ ids }: Needs<"ids">, run: string, sent: Sent): DocPut {
   const body: KeptSignal = { run, ...sent };
   return {
     ...{ kind: signalKind, id: nameBeside({ ids }, run), body: JSON.stringify(body) },
-    ...{ due: { inMs: 0 }, guard: "absent" },
+    ...{ due: { inMs: 0 }, guard: "any" },
   };
 }
 
