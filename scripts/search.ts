@@ -36,6 +36,11 @@ const searches: readonly Search[] = [
     files: ["test/simulation/simulation.test.ts"],
     variables: (seed) => ({ MILLRACE_SEEDS: range(seed), MILLRACE_FLOWS: "1" }),
   },
+  ...(["simulation", "partitions", "postgres", "redis", "bucket"] as const).map((file) => ({
+    name: `runs-${file}`,
+    files: [`test/simulation/${file}.test.ts`],
+    variables: (seed: number) => ({ MILLRACE_SEEDS: range(seed), MILLRACE_RUNS: "1" }),
+  })),
   { name: "properties", files: withProperties, variables: (seed) => ({ PROPERTY_SEED: String(seed) }) },
   {
     name: "histories",

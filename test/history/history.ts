@@ -140,6 +140,8 @@ export type TokenAnswer = Base & {
   /** When the token, and the key that signed it, stop being accepted, by the store's clock; null for never. */
   readonly expiresAt: number;
   readonly keyEndsAt: number | null;
+  /** When the call began, by the store's clock; left out if only the span of the call is known. */
+  readonly invokedAt?: number;
   said: "accepted" | "refused" | null;
 };
 

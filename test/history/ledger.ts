@@ -84,8 +84,6 @@ export interface Ledger {
   readonly lanes: ReadonlyMap<string, Lane>;
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
-  /** Ids of runs that may have counted their attempts anew. */
-  readonly setBack: ReadonlySet<string>;
   /** Ids of runs whose ending has begun, which clears a requested cancel. */
   readonly ending: ReadonlySet<string>;
   /** What was done to journals, in the order of the calls. */
@@ -169,7 +167,6 @@ export function openLedger(evidence: Evidence): Ledger {
     lanes: readLanes(specs),
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
-    setBack: new Set(evidence.operations.flatMap(setBackBy)),
     ending: new Set(journalActs.filter(isEnding).map(({ id }) => id)),
     journalActs,
     journals: new Map(evidence.snapshot.journals.map(({ id, entries }) => [id, entries])),
@@ -206,11 +203,6 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
     for (const { effects } of operation.request)
       for (const job of effects?.jobs ?? []) pushTo(specs, job.id, job);
   }
-}
-
-function setBackBy(operation: Operation): readonly string[] {
-  if (operation.kind !== "recordIfLeased") return [];
-  return operation.request.flatMap(({ id, setsBack }) => (setsBack === true ? [id] : []));
 }
 
 function readRoutes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<number, RouteAsks> {

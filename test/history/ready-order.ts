@@ -1,6 +1,7 @@
 /**
  * Which jobs were ready at each record of the feed, and with which rank. Jobs whose rank cannot be told from outside
- * (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
+ * (edited, replaced, submitted again, a run that was resumed: it keeps its old place or gets a new one) or that a clock
+ * may hide (deadline, time-to-live) are left out.
  */
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
@@ -57,7 +58,9 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
   for (const { number, at, events } of ledger.evidence.snapshot.feed) {
     const claimed: Claimed[] = [];
     for (const { id, kind, state, route, extra } of events) {
-      if (kind === "edited" || kind === "replaced") isOpaque.add(id);
+      // The job is where it was.
+      if (kind === "signalled") continue;
+      if (kind === "edited" || kind === "replaced" || kind === "resumed") isOpaque.add(id);
       if (kind === "claimed") {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });

@@ -12,6 +12,8 @@ import { describeScheduling, drawScheduling } from "./scheduling.ts";
 import type { Scheduling } from "./scheduling.ts";
 import { describeFlowing, drawFlowing } from "./flowing.ts";
 import type { Flowing } from "./flowing.ts";
+import { describeRunning, drawRunning } from "./actors/sim-run-client.ts";
+import type { Running } from "./actors/sim-run-client.ts";
 
 export const faultClasses = [
   "crash",
@@ -60,6 +62,8 @@ export interface Plan {
   readonly flowing: Flowing;
   /** How often clients add to counters instead of enqueueing. */
   readonly counting: number;
+  /** What clients do with durable runs. */
+  readonly running: Running;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly hearsNothing: boolean;
   readonly isFaultFree: boolean;
@@ -102,6 +106,7 @@ export function drawPlan(seed: number): Plan {
     flowing: drawFlowing(random.fork("flows")),
     // 0 for every seed of seeds.ts, so that those mean what they meant.
     counting: random.fork("sums").pick([0.15, 0, 0]),
+    running: drawRunning(random.fork("runs")),
     hearsNothing: random.chance(0.1),
     isFaultFree,
   };
@@ -115,5 +120,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${describeScheduling(plan.scheduling)}${describeFlowing(plan.flowing)}${plan.hearsNothing ? ", without hints of others" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${describeScheduling(plan.scheduling)}${describeFlowing(plan.flowing)}${describeRunning(plan.running)}${plan.hearsNothing ? ", without hints of others" : ""}`;
 }

@@ -49,6 +49,7 @@ async function startNode(isWorking: boolean): Promise<SimNode> {
     random: random.fork(name),
     jobs: [],
     effects: [],
+    steps: [],
     processId: nodes.length,
     offsetMs: 0,
     drift: 0,

@@ -9,7 +9,7 @@ import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";
-import type { Effect, Evidence } from "../history/history.ts";
+import type { Effect, Evidence, StepRun } from "../history/history.ts";
 import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
@@ -22,6 +22,7 @@ import { openAllGates } from "./actors/sim-gate-operator.ts";
 import { releaseGroups } from "./actors/sim-group-operator.ts";
 import { resetAllKeys } from "./actors/sim-key-operator.ts";
 import { resumeSchedules } from "./actors/sim-schedule-operator.ts";
+import { signalAll } from "./actors/sim-run-client.ts";
 import { readAllDocs } from "../support/walk.ts";
 import { SimNode } from "./actors/sim-node.ts";
 
@@ -74,6 +75,7 @@ class World {
   readonly #options: RunOptions;
   readonly #random: SeededRandom;
   readonly #effects: Effect[] = [];
+  readonly #steps: StepRun[] = [];
   readonly #jobs;
   readonly #storeClock = { offsetMs: 0 };
   #nodes: SimNode[] = [];
@@ -116,6 +118,8 @@ class World {
       given: new Map(),
       keys: 0,
       runs: [],
+      travels: [],
+      rotations: [],
     };
   }
 
@@ -152,6 +156,7 @@ class World {
       const isHeld = this.plan.laning.groups.some(({ holdsOnFailure }) => holdsOnFailure);
       // Behind the question, because its own calls would be taken for work.
       if (this.#operator !== null && isHeld) void releaseGroups(this.#operator);
+      if (this.#operator !== null && this.plan.running.share > 0) void signalAll(this.#operator);
     }
   }
 
@@ -178,6 +183,7 @@ class World {
     const evidence: Evidence = {
       ...this.network.witnessed({ operations: this.network.history, effects: this.#effects }),
       snapshot,
+      steps: this.#steps,
       miscounts: await this.network.miscounts(),
       isFaultFree: this.plan.isFaultFree,
       healedAt: this.#healedAt,
@@ -212,6 +218,7 @@ class World {
       random,
       jobs: this.#jobs,
       effects: this.#effects,
+      steps: this.#steps,
       processId: 1000 + number,
       offsetMs: this.#options.offsetMs ?? (isSkewed ? random.whole(-dayMs, dayMs) : 0),
       drift: isSkewed ? (random.next() - 0.5) / 50 : 0,

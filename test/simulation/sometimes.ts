@@ -56,6 +56,16 @@ export const sometimes = [
   "the tick of a schedule made a job more than a second late",
   "an add was refused because it would have passed its ceiling",
   "an add of unknown outcome had happened",
+  "a signal was refused because its key was known",
+  "a suspend was refused because the journal held more",
+  "a signal resumed a run that was suspended",
+  "the clock of a wait resumed a run",
+  "the end of a child resumed a run",
+  "a run began a new round",
+  "a run that was to end badly has undone a step",
+  "a step ran again, because its record was not known to have happened",
+  "an answer by a token was accepted",
+  "an answer by a token was refused",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -108,11 +118,44 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
   for (const { wasAborted, how } of evidence.effects)
     if (wasAborted === true && how === "returned") add("a handler was told to stop and did not");
   countEvents(evidence, add);
+  countRuns(evidence, add);
   const ledger = openLedger(evidence);
   if (ledger.lanes.size > 0 || evidence.operations.some(({ kind }) => kind === "putGates"))
     countHolds(ledger, add);
   countLanes(ledger, add);
   countFirings(ledger, add);
+}
+
+function countRuns({ operations, steps = [] }: Evidence, add: (what: Sometimes) => void): void {
+  for (const call of operations) {
+    if (call.kind === "token-answer" && call.said !== null) add(`an answer by a token was ${call.said}`);
+    if (call.kind === "recordIfLeased")
+      for (const { entries = [] } of call.request)
+        if (entries.some(({ key }) => key.startsWith("undone:")))
+          add("a run that was to end badly has undone a step");
+    if (call.kind === "settleIfLeased")
+      for (const [index, { next }] of call.request.entries()) {
+        if (call.answer?.[index]?.kind === "arrived")
+          add("a suspend was refused because the journal held more");
+        if (next.to === "scheduled" && next.newRound === true) add("a run began a new round");
+      }
+    if (call.kind !== "changeIf") continue;
+    for (const [index, { cases }] of call.request.entries()) {
+      const answer = call.answer?.[index];
+      if (answer?.kind === "repeated") add("a signal was refused because its key was known");
+      if (answer?.kind !== "ok" || answer.from !== "suspended") continue;
+      const { guard, append } = cases[answer.applied] ?? {};
+      if (guard?.rang === "wake") add("the clock of a wait resumed a run");
+      if (append?.entry.key.startsWith("signal:")) add("a signal resumed a run that was suspended");
+      if (append?.entry.key.startsWith("child:")) add("the end of a child resumed a run");
+    }
+  }
+  const begun = new Set<string>();
+  for (const { id, round, call } of steps) {
+    const step = `${id} ${round} ${call}`;
+    if (begun.has(step)) add("a step ran again, because its record was not known to have happened");
+    begun.add(step);
+  }
 }
 
 const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boolean =>

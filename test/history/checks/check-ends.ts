@@ -63,9 +63,9 @@ function* completionsHaveRuns(ledger: Ledger): Generator<Violation> {
 function* effectsHappenOnce(ledger: Ledger): Generator<Violation> {
   const settles = new Map<string, FencedWrite[]>();
   for (const write of ledger.writes)
-    // The jobs of a list have the same ids in every attempt to make them.
-    if (write.settle?.effects !== undefined && !runsNoHandler(ledger, write.id))
-      pushTo(settles, lifeKey(write), write);
+    // The jobs of a list, and those that a run starts, have the same ids in every attempt to make them.
+    if (write.settle?.effects !== undefined && write.settle.journal === undefined)
+      if (!runsNoHandler(ledger, write.id)) pushTo(settles, lifeKey(write), write);
   const putsOf = new Map<string, number>();
   const uncertain = new Set<string>();
   for (const [key, writes] of settles) {

@@ -67,6 +67,9 @@ function* cancelledJobsAreNotClaimed(id: string, events: readonly TimelineEvent[
   }
 }
 
+const isDurable = ({ specs }: Ledger, id: string): boolean =>
+  (specs.get(id) ?? []).some((spec) => (policyOf(spec).durable ?? null) !== null);
+
 const attemptsOf = (spec: NewJob): number => policyOf(spec).attempts ?? defaultAttempts;
 
 function* attemptsAreCounted(
@@ -79,10 +82,14 @@ function* attemptsAreCounted(
   let attempt = 0;
   let counts: readonly number[] = [1];
   let extra = 0;
-  const isSetBack = ledger.setBack.has(id);
+  const isRun = isDurable(ledger, id);
   for (const event of events) {
-    // A run that gets further counts its attempts anew, without an event.
-    if (isSetBack && event.kind !== "claimed") attempt = event.attempt;
+    // A run that gets further, or waits, counts its attempts anew, without an event.
+    if (isRun && event.kind !== "claimed") {
+      attempt = event.attempt;
+      counts = [0, 1];
+      if (event.kind !== "replayed" && event.kind !== "deleted") continue;
+    }
     switch (event.kind) {
       case "claimed": {
         if (!counts.includes(event.attempt - attempt))
@@ -97,11 +104,6 @@ function* attemptsAreCounted(
         counts = [1];
         break;
       }
-      case "suspended":
-        // The settle says what the next claim counts, and may set the attempt.
-        attempt = event.attempt;
-        counts = [0, 1];
-        break;
       case "snoozed":
       case "throttled":
       case "handed-back":
@@ -160,10 +162,12 @@ const durableReasons: ReadonlySet<EndReason> = new Set([
   "undo-failed",
 ]);
 
-/** Whether the journal of a run says that it was to end so. */
-function isEndingOf({ journals }: Ledger, id: string, reason: TimelineEvent["extra"]): boolean {
-  return (journals.get(id) ?? []).some((entry) => {
-    const { body } = readEntry(entry);
+/** Whether a journal of the run says that it was to end so. */
+function isEndingOf({ journalActs }: Ledger, id: string, reason: TimelineEvent["extra"]): boolean {
+  // A later round has another journal.
+  const appended = journalActs.flatMap((act) => (act.id === id ? act.entries : []));
+  return appended.some(({ key, body: text }) => {
+    const { body } = readEntry({ number: 0, at: 0, key, body: text });
     return body.kind === "ending" && body.reason === reason;
   });
 }
@@ -211,7 +215,7 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   const record = ledger.records.get(id);
   if (record === undefined || events.some(({ kind }) => kind === "deleted")) return;
   // A run that gets further, or waits, empties its attempt log.
-  if (ledger.setBack.has(id) || events.some(({ kind }) => kind === "suspended")) return;
+  if (isDurable(ledger, id)) return;
   const log = readAttemptLog(record.attempts);
   const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
   const { dropped } = log;

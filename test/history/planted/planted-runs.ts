@@ -21,7 +21,7 @@ const ending: EntryBody = { kind: "ending", state: "cancelled", reason: "because
 
 function begin(s: Scribe, id = "a"): void {
   s.isFaultFree = true;
-  s.submit({ id });
+  s.submit({ id, policy: JSON.stringify({ durable: ["paid"] }) });
   s.now += 10;
   s.claim(id);
 }

@@ -8,21 +8,22 @@ import type { EnqueueOptions } from "../../../src/engine/submit/job-options.ts";
 import { isMillraceError } from "../../../src/model/error.ts";
 import type { SeededRandom } from "../../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../../history/history.ts";
-import type { Network } from "../faulty-store.ts";
 import { actOnFlows } from "../flowing.ts";
 import type { FlowHost } from "../flowing.ts";
 import { drawGates } from "../gating.ts";
 import { addToCounters } from "./sim-counter.ts";
 import { drawLane } from "../lanes.ts";
+import { actOnRuns } from "./sim-run-client.ts";
+import type { RunHost } from "./sim-run-client.ts";
 import { operateGates } from "./sim-gate-operator.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
 import { operateKeys } from "./sim-key-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 import { operate } from "./sim-operator.ts";
+import { travel } from "./sim-runs.ts";
 import { operateSchedules } from "./sim-schedule-operator.ts";
 
-export interface ClientHost extends FlowHost {
-  readonly network: Network;
+export interface ClientHost extends FlowHost, RunHost {
   readonly jobs: readonly SimJob[];
   /** Ids that some client has seen acknowledged. */
   readonly knownIds: string[];
@@ -53,11 +54,27 @@ async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom)
   if (random.fork("flow-act").chance(plan.flowing.share))
     return actOnFlows(host, node, random.fork("flow-client"));
   if (random.fork("count-act").chance(plan.counting)) return addToCounters(node, random.fork("counter"));
+  if (random.fork("run-act").chance(plan.running.share))
+    return travels(host, node, random.fork("run-client"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const sharedKey = drawSharedKey(host, random.fork("shared key"));
   const submissions = Array.from({ length: count }, () => drawSubmission(host, random, sharedKey));
   await enqueueUntilKnown(host, node, submissions, random);
+}
+
+/** A run is started, or something is done to one that is known. */
+async function travels(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
+  if (host.travels.length > 0 && random.chance(0.6)) return actOnRuns(host, node, random);
+  const known = host.knownIds.length;
+  const submissions = Array.from({ length: random.pick([1, 1, 1, 2, 4]) }, () => {
+    const key = `k${++host.keys}`;
+    const options = drawOptions(host, random.fork(key), key, null);
+    return travel.with({ key, round: 0 }, options) as unknown as Submission<SimInput, string>;
+  });
+  for (const { options } of submissions) if (options?.id !== undefined) host.travels.push(options.id);
+  await enqueueUntilKnown(host, node, submissions, random);
+  for (const id of host.knownIds.slice(known)) if (!host.travels.includes(id)) host.travels.push(id);
 }
 
 /** What is enqueued together must lie in one partition, and so does what has one key. */

@@ -30,7 +30,7 @@ export interface FollowInput {
 }
 
 export type SimJob = JobDefinition<SimInput, SimInput, string>;
-const follow = job<FollowInput, null>("follow", { queue: "q0" });
+export const follow = job<FollowInput, null>("follow", { queue: "q0" });
 const batchName = "batch";
 
 /** Per queue two kinds that are run one by one and, in the first, one that is run in batches. */
@@ -60,7 +60,7 @@ export function defineJobs(plan: Plan): readonly SimJob[] {
 }
 
 /** After N claims a job is done with surprises, so that every run can end. */
-const surprisesMax = 6;
+export const surprisesMax = 6;
 const nodeMsMax = 1000;
 const fencesPerEpoch = 2 ** 32;
 
@@ -119,7 +119,11 @@ async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise
 
 function runNode(context: JobContext<SimInput>, host: HandlerHost): Promise<Outcome> {
   growFlow(context, randomOf(context, host.plan).fork("growth"), host.plan.flowing);
-  // Short, because a flow is many of them.
+  return runBriefly(context, host);
+}
+
+/** Short, because a flow or a run is many of them. */
+export function runBriefly(context: JobContext<SimInput>, host: HandlerHost): Promise<Outcome> {
   const leaseMs = Math.min(host.plan.leaseMs, nodeMsMax);
   return runJob(context, { ...host, plan: { ...host.plan, leaseMs } });
 }
@@ -202,7 +206,7 @@ function drawFollowGates({ plan, partitions }: HandlerHost, random: SeededRandom
   return drawLane(plan.laning, options, { key: null, random: random.fork("follow lane") });
 }
 
-const claimsOf = (context: JobContext): number => context.fence.value % fencesPerEpoch;
+export const claimsOf = (context: Pick<JobContext, "fence">): number => context.fence.value % fencesPerEpoch;
 
 const randomOf = (context: JobContext<SimInput>, plan: Plan): SeededRandom =>
   createSeededRandom(`${plan.seed}/${context.input.key}/${claimsOf(context)}`);
@@ -227,9 +231,9 @@ async function sleepUnlessAborted(context: JobContext, process: SimProcess, ms: 
   });
 }
 
-function log(
+export function log(
   host: HandlerHost,
-  context: JobContext,
+  context: Pick<JobContext, "id" | "fence" | "attempt">,
   effect: Pick<Effect, "kind" | "how" | "retryInMs" | "wasAborted">,
 ): void {
   host.effects.push({

@@ -11,11 +11,12 @@ import { partitionedStore } from "../../../src/store/partitioned/partitioned-sto
 import type { Store } from "../../../src/store/store.ts";
 import type { SeededRandom } from "../../../src/testing/seeded-random.ts";
 import type { Worker } from "../../../src/worker/worker.ts";
-import type { Effect, Stop } from "../../history/history.ts";
+import type { Effect, StepRun, Stop } from "../../history/history.ts";
 import { connectStore } from "../faulty-store.ts";
 import type { Network } from "../faulty-store.ts";
 import { makeHandlers } from "./sim-jobs.ts";
 import type { SimJob } from "./sim-jobs.ts";
+import { makeRunHandlers } from "./sim-runs.ts";
 import { SimProcess } from "./sim-process.ts";
 
 export interface NodeOptions {
@@ -24,6 +25,7 @@ export interface NodeOptions {
   readonly random: SeededRandom;
   readonly jobs: readonly SimJob[];
   readonly effects: Effect[];
+  readonly steps: StepRun[];
   readonly processId: number;
   readonly offsetMs: number;
   readonly drift: number;
@@ -103,16 +105,18 @@ export class SimNode {
   async work(): Promise<void> {
     if (this.isWorking || this.#isStarting || !this.process.isAlive) return;
     this.#isStarting = true;
-    const { network, jobs, effects, capabilities } = this.#options;
+    const { network, jobs, effects, steps, capabilities } = this.#options;
     const { plan, time } = network;
-    const handlers = makeHandlers(jobs, {
+    const host = {
       plan,
       process: this.process,
       effects,
+      steps,
       nowUs: () => time.elapsedUs,
       partitions: network.parts.length,
       crash: () => this.crash(),
-    });
+    };
+    const handlers = [...makeHandlers(jobs, host), ...makeRunHandlers(host)];
     const options = {
       concurrency: plan.concurrency,
       lease: plan.leaseMs,
