@@ -163,7 +163,8 @@ export type {
 export type { EffectsScope } from "./worker/run/effects-scope.ts";
 export type { Fence, JobContext, JobLog } from "./worker/run/job-context.ts";
 export type { Permit } from "./worker/permits/permit.ts";
-export type { HandlerMiddleware } from "./worker/middleware.ts";
+export type { HandlerMiddleware, HookOutcome, Hooks } from "./worker/middleware.ts";
+export type { FailureReport, OnFailed } from "./engine/attempts/failures.ts";
 export type { AttemptReport, OnAttempt } from "./engine/attempts/attempt-sink.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
 export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";

@@ -4,6 +4,7 @@ import type { Codec } from "../codec/codec.ts";
 import type { CompressionOptions } from "../codec/compression.ts";
 import type { EncryptionOptions } from "../codec/encryption.ts";
 import type { OnAttempt } from "../engine/attempts/attempt-sink.ts";
+import type { OnFailed } from "../engine/attempts/failures.ts";
 import { readDutyOptions } from "../engine/duties/duty-tuning.ts";
 import type { DutyOptions, DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { ProcessSettings } from "../engine/process-settings.ts";
@@ -127,6 +128,14 @@ export interface MillraceOptions extends StoreOptions {
    * slow, the job is not affected.
    */
   onAttempt?: OnAttempt;
+  /**
+   * Called after this process has ended a job as failed or expired: its worker after the last attempt, or one of its
+   * duties after a crash loop, a deadline or the like. If it throws or is slow, nothing else is affected.
+   *
+   * @example
+   * Millrace.open(url, { onFailed: ({ id, name, reason }) => pager.alert(`${name} ${id}: ${reason}`) });
+   */
+  onFailed?: OnFailed;
   /** Observes enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
   telemetry?: Telemetry;
   /** Whether this process counts jobs, attempts and their times for `mill.metrics`; true by default. */
@@ -162,6 +171,7 @@ const known = [
   "duties",
   "giveUp",
   "onAttempt",
+  "onFailed",
   "telemetry",
   "metrics",
   "webhooks",
@@ -235,6 +245,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
       onAttempt: options.onAttempt ?? null,
+      onFailed: options.onFailed ?? null,
       telemetry: options.telemetry ?? null,
       hasMetrics: checkBoolean(options.metrics ?? true, "open: metrics"),
       allowPrivate: readAllowed(options.webhooks),
@@ -284,11 +295,12 @@ function readAllowed(given: MillraceOptions["webhooks"]): boolean | readonly str
 }
 
 function checkFunctions(options: MillraceOptions): void {
-  const { router, middleware, backoffs, log, onAttempt, telemetry } = options;
+  const { router, middleware, backoffs, log, onAttempt, onFailed, telemetry } = options;
   const wrong = (sentence: string): MillraceError => new MillraceError("invalid-option", `open: ${sentence}`);
   if (router !== undefined && typeof router !== "function") throw wrong("router must be a function.");
   if (onAttempt !== undefined && typeof onAttempt !== "function")
     throw wrong("onAttempt must be a function.");
+  if (onFailed !== undefined && typeof onFailed !== "function") throw wrong("onFailed must be a function.");
   const calls = ["submit", "followUp", "run", "ended"] as const;
   if (telemetry !== undefined && !calls.every((call) => typeof telemetry?.[call] === "function"))
     throw wrong("telemetry must be what openTelemetry() of millrace/opentelemetry returns.");

@@ -3,6 +3,7 @@ import type { PayloadCoder } from "../codec/payload.ts";
 import type { JobPolicy } from "../model/job/job-policy.ts";
 import type { CustomBackoff } from "../model/job/retry-policy.ts";
 import type { OnAttempt } from "./attempts/attempt-sink.ts";
+import type { OnFailed } from "./attempts/failures.ts";
 import type { Telemetry } from "./attempts/telemetry.ts";
 import type { KeptTimes } from "./policies/store-retention.ts";
 import type { EnqueueMiddleware } from "./submit/enqueue-middleware.ts";
@@ -26,6 +27,8 @@ export interface ProcessSettings {
   readonly allowPrivate: boolean | readonly string[];
   /** The user's own sink for attempts; null for none. */
   readonly onAttempt: OnAttempt | null;
+  /** The user's own hook for jobs that failed for good; null for none. */
+  readonly onFailed: OnFailed | null;
   /** Null for none. */
   readonly telemetry: Telemetry | null;
   /** Whether this process counts what it does (metrics/). */

@@ -9,6 +9,8 @@ import type { Platform } from "../platform/platform.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempts/attempt-observer.ts";
 import { observerOfSink } from "./attempts/attempt-sink.ts";
+import { failureReporter } from "./attempts/failures.ts";
+import type { ReportFailure } from "./attempts/failures.ts";
 import { Budgets } from "./budgets/budgets.ts";
 import { createStoreBatchers } from "./calls/store-batchers.ts";
 import type { StoreBatchers } from "./calls/store-batchers.ts";
@@ -34,7 +36,10 @@ import { Publishing } from "./topics/publishing.ts";
 import { WebhookDocs } from "./webhooks/webhook-docs.ts";
 
 /** The settings of the process that other parts read. */
-type SharedSettings = Omit<ProcessSettings, "codeDefaults" | "retention" | "onAttempt" | "hasMetrics">;
+type SharedSettings = Omit<
+  ProcessSettings,
+  "codeDefaults" | "retention" | "onAttempt" | "onFailed" | "hasMetrics"
+>;
 
 export interface Services extends SharedSettings, StoreBatchers {
   readonly platform: Platform;
@@ -66,6 +71,8 @@ export interface Services extends SharedSettings, StoreBatchers {
 
   /** Called for every attempt of this process that has ended (attempts/attempt-observer.ts). */
   readonly attemptObservers: readonly AttemptObserver[];
+  /** Called for every job that this process has ended as failed or expired; null if nobody asks. */
+  readonly reportFailure: ReportFailure | null;
 
   readonly clocks: JobClocks;
   readonly otherWorkers: OtherWorkers;
@@ -83,7 +90,7 @@ export function createServices(
   settings: ProcessSettings,
   log: Logger,
 ): Services {
-  const { codeDefaults, retention: declared, onAttempt, hasMetrics, ...shared } = settings;
+  const { codeDefaults, retention: declared, onAttempt, onFailed, hasMetrics, ...shared } = settings;
   const { coder, giveUpMs, enqueueMiddleware, telemetry } = shared;
 
   const repeated = new RepeatedLines({ log, platform });
@@ -112,6 +119,8 @@ export function createServices(
   if (onAttempt !== null) attemptObservers.push(observerOfSink({ platform, repeated }, onAttempt));
   if (telemetry !== null) attemptObservers.push(telemetry.ended);
 
+  const reportFailure = onFailed === null ? null : failureReporter({ platform, repeated }, onFailed);
+
   const clocks = new JobClocks();
   const otherWorkers = new OtherWorkers();
   const process = `${platform.hostName}:${platform.processId}:${ids.mint()}`;
@@ -128,6 +137,6 @@ export function createServices(
     ...batchers,
     ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },
     ...{ planner, submitter, schedules, publishing, webhookDocs },
-    ...{ attemptObservers, clocks, otherWorkers, leadership, heartbeat },
+    ...{ attemptObservers, reportFailure, clocks, otherWorkers, leadership, heartbeat },
   };
 }

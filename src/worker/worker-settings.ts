@@ -14,7 +14,8 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
 import { workerLabel } from "../model/fleet/worker-label.ts";
-import type { HandlerMiddleware } from "./middleware.ts";
+import { hookLayer } from "./middleware.ts";
+import type { HandlerMiddleware, Hooks } from "./middleware.ts";
 
 /** How many slots a queue has in this worker: a number of its own, or its share of a total over all live workers. */
 export type QueueSlots =
@@ -66,6 +67,13 @@ export interface WorkerOptions {
   abortGrace?: Duration;
   middleware?: readonly HandlerMiddleware[];
   /**
+   * Functions that are called before and after each attempt, outside all middleware.
+   *
+   * @example
+   * mill.work(handlers, { hooks: { after: ({ name }, outcome) => console.log(name, "error" in outcome) } });
+   */
+  hooks?: Hooks;
+  /**
    * Shown in logs, lists and attempt records. Default: `{prefix}-worker-{version}-{id}` from MILLRACE_WORKER_PREFIX,
    * MILLRACE_WORKER_VERSION and MILLRACE_WORKER_ID; without a prefix, the host and the process.
    */
@@ -113,7 +121,7 @@ const capabilitiesMax = 256;
 const leaseMinMs = 100;
 
 export function readWorkerOptions(
-  needs: Needs<"platform" | "attemptObservers">,
+  needs: Needs<"platform" | "attemptObservers" | "repeated">,
   options: WorkerOptions,
 ): WorkerSettings {
   const known = [
@@ -128,6 +136,7 @@ export function readWorkerOptions(
     "shutdownGrace",
     "abortGrace",
     "middleware",
+    "hooks",
     "label",
     "signals",
   ];
@@ -153,11 +162,21 @@ export function readWorkerOptions(
     leaseMs: readLease(options.lease, "work: lease"),
     shutdownGraceMs: readGrace(needs, options.shutdownGrace, "shutdownGrace", 30_000),
     abortGraceMs: readGrace(needs, options.abortGrace, "abortGrace", 10_000),
-    middleware: options.middleware ?? [],
+    middleware: [...readHooks(needs, options.hooks), ...(options.middleware ?? [])],
     observers: needs.attemptObservers,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
     isAnnounced: true,
   };
+}
+
+function readHooks({ repeated }: Needs<"repeated">, given: Hooks | undefined): readonly HandlerMiddleware[] {
+  if (given === undefined) return [];
+  const hooks = checkOptions(given, "work: hooks", ["before", "after"]);
+  if (!isListOfFunctions(Object.values(hooks).filter((hook) => hook !== undefined)))
+    throw new MillraceError("invalid-option", "work: hooks.before and hooks.after must be functions.");
+  const failed = ({ id, name }: { readonly id: string; readonly name: string }, error: unknown): void =>
+    repeated.say("error", "the hook after an attempt failed; the job is not affected", { id, name, error });
+  return [hookLayer(hooks, failed)];
 }
 
 const graceVariables = {

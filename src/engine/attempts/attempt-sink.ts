@@ -42,19 +42,30 @@ const slowCallsMin = 3;
 
 /** @returns an observer that never throws. */
 export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAttempt): AttemptObserver {
-  const { platform, repeated } = needs;
+  const call = guardSink(needs, "onAttempt", sink, "attempts");
+  return (attempt) => call(() => reportOf(attempt));
+}
+
+/**
+ * Calls a function of the user that can never hurt: it does not throw, and a call is skipped while too many before it
+ * have not settled.
+ */
+export function guardSink<Report>(
+  { platform, repeated }: Needs<"platform" | "repeated">,
+  name: string,
+  sink: (report: Report) => unknown,
+  missed: string,
+): (report: () => Report) => void {
   let pending = 0;
   let slowCalls = 0;
   const failed = (error: unknown): void =>
-    repeated.say("error", "onAttempt failed; the job is not affected", { error });
-  return (attempt) => {
+    repeated.say("error", `${name} failed; the job is not affected`, { error });
+  return (report) => {
     if (pending >= sinkPendingMax)
-      return repeated.say("warn", "onAttempt does not keep up; it misses attempts until it does", {
-        pending,
-      });
+      return repeated.say("warn", `${name} does not keep up; it misses ${missed} until it does`, { pending });
     const beganUs = platform.monotonicUs();
     try {
-      const returned = sink(reportOf(attempt));
+      const returned = sink(report());
       if (returned instanceof Promise) {
         pending += 1;
         returned.catch(failed).finally(() => (pending -= 1));
@@ -65,7 +76,7 @@ export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAt
     const tookMs = Math.round((platform.monotonicUs() - beganUs) / 1000);
     slowCalls = tookMs * 1000 >= slowUs ? slowCalls + 1 : 0;
     if (slowCalls >= slowCallsMin)
-      repeated.say("warn", "onAttempt blocks the event loop of this process", { tookMs });
+      repeated.say("warn", `${name} blocks the event loop of this process`, { tookMs });
   };
 }
 

@@ -21,7 +21,15 @@ export interface DecidedJob extends Omit<DueJob, "policy"> {
 }
 
 export type DueDutyNeeds = Needs<
-  "store" | "platform" | "log" | "ids" | "changes" | "queuePolicies" | "policies" | "strideMs"
+  | "store"
+  | "platform"
+  | "log"
+  | "ids"
+  | "changes"
+  | "queuePolicies"
+  | "policies"
+  | "strideMs"
+  | "reportFailure"
 >;
 
 interface DueDutyOptions {
@@ -65,7 +73,14 @@ export function dueDuty(needs: DueDutyNeeds, options: DueDutyOptions): Duty {
         }
       }
       const byId = new Map(due.jobs.map((job) => [job.id, job]));
-      const emit = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
+      const nexts = new Map(changes.map(({ id, cases }) => [id, cases[0]?.next]));
+      const emit = (id: string, state: JobState): void => {
+        const job = byId.get(id) as DueJob;
+        options.applied?.(job, state);
+        const [next, title] = [nexts.get(id), needs.queuePolicies.titleAt(job.route)];
+        if (next === undefined || title === undefined || needs.policies.read(job.policy).isPermit) return;
+        needs.reportFailure?.({ id, ...title, attempt: job.attempt, worker: null }, next);
+      };
       const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
         name,
         quarantine,

@@ -30,7 +30,15 @@ type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
 export function noHandlerDuty(
   needs: Needs<
-    "platform" | "log" | "store" | "ids" | "policies" | "noHandlerGraceMs" | "changes" | "strideMs"
+    | "platform"
+    | "log"
+    | "store"
+    | "ids"
+    | "policies"
+    | "noHandlerGraceMs"
+    | "changes"
+    | "strideMs"
+    | "reportFailure"
   >,
   tuning: Tuning,
 ): Duty {
@@ -61,6 +69,13 @@ export function noHandlerDuty(
     const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
       name,
       quarantine,
+      applied: (id) => {
+        const at = changes.findIndex((change) => change.id === id);
+        const [job, next] = [late[at], changes[at]?.cases[0]?.next];
+        if (job === undefined || next === undefined) return;
+        const { queue, attempt } = job;
+        needs.reportFailure?.({ id, queue, name: job.name, attempt, worker: null }, next);
+      },
     });
     if (applied > 0)
       needs.log.error("jobs failed: no worker of their queue has a handler and what they require", {

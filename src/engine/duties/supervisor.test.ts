@@ -22,6 +22,7 @@ async function open(log: Logger = silentLogger) {
     codeDefaults: {},
     retention: { completedMs: 1, failedMs: 1, otherMs: 1, feedMs: 1 },
     noHandlerGraceMs: null,
+    onFailed: null,
     strideMs: 1,
     router: defaultRouter,
     backoffs: {},

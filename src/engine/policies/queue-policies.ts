@@ -26,7 +26,7 @@ export class QueuePolicies {
   readonly #known = new Map<string, QueuePolicy>();
   /** The queues that workers of this process serve, with what is called on a change. */
   readonly #users = new Set<{ readonly queues: readonly string[]; readonly changed: () => void }>();
-  #queueByRoute: ReadonlyMap<number, string> = new Map();
+  #titleByRoute: ReadonlyMap<number, { readonly queue: string; readonly name: string }> = new Map();
 
   /** @param changed is called for each queue of which something else is known now. */
   constructor(around: Surroundings, changed: (queue: string) => void) {
@@ -75,9 +75,9 @@ export class QueuePolicies {
   /** As `learn`, for the queues of these routes. */
   async learnOfRoutes(routes: readonly number[]): Promise<void> {
     try {
-      if (routes.some((route) => !this.#queueByRoute.has(route)))
-        this.#queueByRoute = new Map(
-          (await this.#around.store.readRoutes()).map(({ number, queue }) => [number, queue]),
+      if (routes.some((route) => !this.#titleByRoute.has(route)))
+        this.#titleByRoute = new Map(
+          (await this.#around.store.readRoutes()).map(({ number, queue, name }) => [number, { queue, name }]),
         );
     } catch (error) {
       this.#around.log.debug("the routes could not be read", { error });
@@ -86,7 +86,12 @@ export class QueuePolicies {
   }
 
   queueAt(route: number): string | undefined {
-    return this.#queueByRoute.get(route);
+    return this.#titleByRoute.get(route)?.queue;
+  }
+
+  /** The queue and the name of the jobs of a route; undefined if it was not asked for by `learnOfRoutes`. */
+  titleAt(route: number): { readonly queue: string; readonly name: string } | undefined {
+    return this.#titleByRoute.get(route);
   }
 
   #heed(queue: string, policy: QueuePolicy): boolean {

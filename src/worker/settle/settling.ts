@@ -48,6 +48,7 @@ export type SettlingNeeds = Needs<
   | "settles"
   | "records"
   | "reads"
+  | "reportFailure"
 >;
 
 export interface SettlingOptions {
@@ -226,6 +227,12 @@ export class Settling {
 
   #over(attempt: Attempt): void {
     this.#leases.end(attempt);
+    const { reportFailure } = this.#needs;
+    if (reportFailure !== null && attempt.settled !== null && !attempt.policy.isPermit) {
+      const { id, attempt: number } = attempt.job;
+      const { name, queue } = this.titleOf(attempt);
+      reportFailure({ id, name, queue, attempt: number, worker: attempt.owner }, attempt.settled);
+    }
     if (attempt.startedUs >= 0) for (const observe of this.#observers) observe(attempt);
   }
 
