@@ -73,6 +73,7 @@ const testDuties = {
   webhooks: false,
   // A test's worker lives only while it drains, so a job without a handler says nothing about the application.
   "no-handler": false,
+  "budget-reset": false,
   retention: { sleep: upkeepSleep },
   metrics: true,
   "index-audit": false,

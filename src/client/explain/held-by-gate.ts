@@ -4,12 +4,13 @@
  * its route; its lane names its group and keys.
  */
 import type { Needs } from "../../engine/services.ts";
-import { budgetGateKey, gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
+import { budgetGateKey, gatesToPass, isQueueGate, limitGateKey } from "../../model/limits/gate.ts";
 import { heldBack } from "../../model/limits/held.ts";
 import type { HeldBack } from "../../model/limits/held.ts";
+import { readBody } from "../../model/limits/limit.ts";
 import { readKeyUse } from "../../model/routing/lane.ts";
 import type { KeyUse } from "../../model/routing/lane.ts";
-import type { JobRecord } from "../../store/records.ts";
+import type { Gate, JobRecord } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { withFailedHolders } from "./group-holders.ts";
 import { unlessMissing } from "../jobs/unless-missing.ts";
@@ -55,10 +56,17 @@ export async function readRefusing(
   return uses.map((asked) => {
     const known = asked.flatMap(({ key, weight, cap }) => {
       const gate = byKey.get(key);
-      return gate === undefined ? [] : [{ ...gate, weight, cap: cap ?? gate.cap }];
+      return gate === undefined ? [] : [{ ...gate, weight, cap: cap ?? gate.cap, ...spentBy(gate) }];
     });
     return heldBack(known, now);
   });
+}
+
+/** The budget that has closed the gate of a queue, unless somebody has paused the queue for longer. */
+function spentBy({ key, body, closedUntil }: Gate): { readonly spent?: string } {
+  if (closedUntil === null || !isQueueGate(key)) return {};
+  const { spent } = readBody(body);
+  return spent?.until === closedUntil ? { spent: spent.budget } : {};
 }
 
 export function viewHeldByGate({ why: _why, until, ...rest }: HeldBack): HeldByGate {

@@ -24,7 +24,11 @@ export type ActNeeds = Needs<"store" | "log" | "limits" | "changes" | "policies"
 
 type Ends = Promise<readonly PromiseSettledResult<{ readonly outcome: string }>[]>;
 
-const waitingStates: readonly JobState[] = ["ready", "scheduled"];
+/** A job whose time has not come cannot fail; it waits for the period to end once it has. */
+const endedStates: Readonly<Record<"cancelled" | "failed", readonly JobState[]>> = {
+  cancelled: ["ready", "scheduled"],
+  failed: ["ready"],
+};
 const pageMax = 500;
 const scanMax = 10_000;
 /** As often as a count may change while its gate is put. */
@@ -124,13 +128,12 @@ async function actOnce(needs: ActNeeds, count: CountName): Promise<string | null
 async function endWaiting(needs: ActNeeds, { budget, key }: CountName, onBreach: OnBreach): Promise<void> {
   const to = onBreach === "cancel" ? "cancelled" : onBreach === "fail" ? "failed" : null;
   if (to === null) return;
+  const states = endedStates[to];
   const gate = budgetGateKey(budget);
   const counts = await needs.store.countJobs();
   const names = new Map(
     counts
-      .filter(
-        ({ gates = [], state }) => waitingStates.includes(state) && gates.some((own) => own.key === gate),
-      )
+      .filter(({ gates = [], state }) => states.includes(state) && gates.some((own) => own.key === gate))
       .map(({ queue, name }) => [JSON.stringify([queue, name]), { queue, name }]),
   );
   const hasIt = ({ policy, laneGates }: JobRecord): boolean =>
@@ -140,14 +143,14 @@ async function endWaiting(needs: ActNeeds, { budget, key }: CountName, onBreach:
     let cursor: string | null = null;
     do {
       const page: Awaited<ReturnType<typeof needs.store.findJobs>> = await needs.store.findJobs({
-        filter: { states: waitingStates, queue, name },
+        filter: { states, queue, name },
         ...{ max: pageMax, scanMax, cursor },
       });
       cursor = page.cursor;
       const changes = page.jobs.filter(hasIt).map((job): Change => {
         const policy = needs.policies.read(job.policy, job.queue);
         const decided = {
-          guard: { states: waitingStates, rev: job.rev },
+          guard: { states, rev: job.rev },
           next: afterBreach(policy, to),
         } as const;
         return { id: job.id, cases: [endCase({ policy, durable: job.durable }, needs.strideMs, decided)] };

@@ -5,6 +5,7 @@ import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
 import { dutyNames } from "./duty-tuning.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
+import { budgetResetDuty } from "./budget-reset-duty.ts";
 import { deadlineDuty, timeToLiveDuty } from "./expiry-duties.ts";
 import { indexAuditDuty } from "./index-audit-duty.ts";
 import { metricsDuty } from "./metrics-duty.ts";
@@ -38,6 +39,7 @@ export function allDuties(
     "due-documents": dueDocumentsDuty(services, tuning["due-documents"]),
     webhooks: webhooksDuty(services, tuning.webhooks, deliverWebhooks),
     "no-handler": noHandlerDuty(services, tuning["no-handler"]),
+    "budget-reset": budgetResetDuty(services, tuning["budget-reset"]),
     retention: retentionDuty(services, tuning.retention),
     metrics: metricsDuty(services, tuning.metrics),
     "index-audit": indexAuditDuty(services, tuning["index-audit"]),

@@ -49,6 +49,8 @@ const defaults = {
   // Woken by the change number of webhooks.
   webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000, isOncePerStore: true },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: false },
+  // Its sleep bounds for how long a dead process keeps what it had reserved, after the end of its lease.
+  "budget-reset": { isOn: true, batchMax: 500, sleepMaxMs: 15_000, isOncePerStore: true },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: true },
   metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000, isOncePerStore: true },
   "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000, isOncePerStore: true },

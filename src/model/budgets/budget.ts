@@ -10,8 +10,9 @@ import { readReset } from "./period.ts";
 import type { ResetOptions } from "./period.ts";
 
 /**
- * What a breach of the hard bound does until the period ends. hold: no job with the budget starts. cancel, fail: the
- * same, and those that wait at that moment are cancelled, or fail. notify: only the event.
+ * What a breach of the hard bound does until the period ends. hold: no job with the budget starts. cancel: the same,
+ * and those that wait at that moment are cancelled. fail: the same, and those that are ready at that moment fail.
+ * notify: only the event.
  */
 export type OnBreach = "hold" | "cancel" | "fail" | "notify";
 

@@ -41,6 +41,8 @@ export interface GateAsked extends GateState {
   readonly key: string;
   /** How much of the gate the job takes. */
   readonly weight: number;
+  /** For a queue's gate: the budget that has closed it; absent for none. */
+  readonly spent?: string;
 }
 
 /** The same with a job that holds the group. */
@@ -95,6 +97,14 @@ function describe(gate: GateAsked, now: number): HeldBack {
   });
   if (closedUntil !== null && closedUntil > now) {
     const inText = durationText(closedUntil - now);
+    if (gate.spent !== undefined)
+      return {
+        ...found(
+          `is held by the budget ${JSON.stringify(gate.spent)}, which is spent, for ${inText}.`,
+          closedUntil,
+        ),
+        ...{ by: "budget", name: gate.spent },
+      };
     if (isBudgetGate(key))
       return found(`is spent: it opens in ${inText}, when its period ends.`, closedUntil);
     if (!isQueue) return found(`cools down after a throttle, for ${inText}.`, opensAt(gate, weight, now));
