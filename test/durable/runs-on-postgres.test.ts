@@ -6,7 +6,10 @@ import { handler, job } from "../../src/index.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { suspendCases } from "../contract/cases/durable/suspend-cases.ts";
+import { createSubject } from "../contract/subject.ts";
 import { millOn } from "../support/mill-on.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { until } from "../support/until.ts";
 
@@ -73,3 +76,30 @@ test("a run waits for a signal of another process, and its step commits with the
   expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(["a for ann", "b for ann"]);
   expect(await database.query("SELECT id FROM orders ORDER BY id")).toEqual([{ id: "a" }, { id: "b" }]);
 });
+
+test("a settle that lets a suspend pass a cancel is found by the contract", async () => {
+  const title = "a job whose cancel was asked for is not suspended: only its end, or its ending, is applied";
+  const keeps = suspendCases.cases.find(([each]) => each === title)?.[1];
+  for (const isPlanted of [false, true]) {
+    const schema = `runs_${++schemas}`;
+    const platform = createHeldPlatform();
+    const store = await openPostgresStore({ url: database.url, platform, schema, clock: "platform" });
+    if (isPlanted) await letSuspendsPass(schema);
+    const checked = keeps?.(createSubject(store, platform));
+    if (isPlanted) await expect(checked).rejects.toThrow(/cancel-asked/);
+    else await checked;
+    await store.close();
+  }
+});
+
+async function letSuspendsPass(schema: string): Promise<void> {
+  const [found] = await database.query(
+    `SELECT pg_get_functiondef(p.oid) AS text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+      WHERE n.nspname = $1 AND p.prosrc LIKE '%''scheduled'', ''ready'', ''suspended''%'`,
+    [schema],
+  );
+  const text = String(found?.["text"]);
+  const planted = text.replace("IN ('scheduled', 'ready', 'suspended')", "IN ('scheduled', 'ready')");
+  expect(planted).not.toBe(text);
+  await database.query(planted);
+}

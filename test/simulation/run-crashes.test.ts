@@ -40,11 +40,27 @@ const knowsNoIds: Bend = (store) => {
   };
 };
 
+/** What the end of a child owes its run is struck off before it is done. */
+const forgetsBeforeTheDeed: Bend = (store) => ({
+  ...store,
+  readDueDocs: async (request) => {
+    const page = await store.readDueDocs(request);
+    const deferred = page.docs.filter(({ kind }) => kind === "deferred");
+    await store.putDocs(deferred.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
+    return page;
+  },
+});
+
 const mutants: readonly (readonly [bug: string, scenario: string, bend: Bend])[] = [
   [
     "a signal is accepted again with its key",
     "signals that come early, late and twice",
     acceptsRepeatedSignals,
+  ],
+  [
+    "the end of a child is deleted before it is appended",
+    "a job and a flow that are invoked, and a job that is enqueued",
+    forgetsBeforeTheDeed,
   ],
   ["a known id is another job", "a sleep between two steps", knowsNoIds],
 ];
