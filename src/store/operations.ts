@@ -255,6 +255,10 @@ export interface LeasedWrite extends LeaseRef {
    * unless a cancel was requested, whose reason it has.
    */
   readonly setsBack?: true;
+  /**
+   * With entries only: texts that are emitted as `step`, one event for each, iff one of the entries is new (R10).
+   */
+  readonly steps?: readonly string[];
 }
 
 export type RecordAnswer =

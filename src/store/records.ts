@@ -324,8 +324,8 @@ export interface FeedEvent {
   readonly state: JobState | null;
   readonly attempt: number;
   /**
-   * By the kind: claimed = 1 if its handler starts with the claim; started = startedAt; progress = the text. For any
-   * other kind, by the state after: scheduled = dueAt; terminal = reason; running with a requested cancel, or
+   * By the kind: claimed = 1 if its handler starts with the claim; started = startedAt; progress and step = the text.
+   * For any other kind, by the state after: scheduled = dueAt; terminal = reason; running with a requested cancel, or
    * signalled = owner; else null.
    */
   readonly extra: string | number | null;

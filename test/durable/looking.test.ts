@@ -10,9 +10,9 @@ const v = useVirtualMill();
 
 const order = job("order", { signals: { go: z.string() }, durable: { version: 1 } });
 
-async function kindsUntil(last: EventName): Promise<MillraceEvent[]> {
+async function kindsUntil(last: EventName, name = "order"): Promise<MillraceEvent[]> {
   const events: MillraceEvent[] = [];
-  for await (const event of v.mill.events({ from: "start", name: "order" })) {
+  for await (const event of v.mill.events({ from: "start", name })) {
     events.push(event);
     if (event.kind === last) break;
   }
@@ -43,6 +43,39 @@ test("a run that waits is suspended, its signal resumes it, and one that comes b
   ]);
   expect(events.find(({ kind }) => kind === "resumed")).toMatchObject({ jobId: id, dueAt: null });
   expect(heard).toEqual([id]);
+});
+
+test("steps are events of jobs that want them, and of no others", async () => {
+  const told = job("order", { signals: { go: z.string() }, durable: { version: 1, events: true } });
+  const quiet = job("quiet", { durable: { version: 1 } });
+  let tries = 0;
+  await v.run(
+    v.mill.work([
+      handler(quiet, ({ step }) => step.run("silent", () => 1)),
+      handler(told, async ({ step }) => {
+        await step.run("reserve", () => 1, { undo: () => undefined });
+        await step.run("flaky", () => {
+          tries += 1;
+          if (tries === 1) throw new Error("not yet");
+        });
+        const late = await step.waitFor("go", { timeout: "1m", onTimeout: "return" });
+        await step.sleep("nap", "1m");
+        await step.run("fail", () => Promise.reject(new Error(late.kind)), { retry: { attempts: 1 } });
+      }),
+    ]),
+  );
+  await v.run(v.mill.enqueue(quiet, null));
+  await v.run(v.mill.enqueue(told, null));
+  await v.advance(10 * 60_000);
+  const steps = (await v.run(kindsUntil("failed"))).filter(({ kind }) => kind === "step");
+  expect(
+    steps.map((event) => (event.kind === "step" ? `${event.stepKind} ${event.step} ${event.outcome}` : "")),
+  ).toEqual([
+    ...["run reserve#1 completed", "run flaky#1 retrying", "run flaky#1 completed", "wait ?go#1 timed-out"],
+    ...["sleep nap#1 completed", "run fail#1 failed", "run reserve#1 undone"],
+  ]);
+  const others = await v.run(kindsUntil("completed", "quiet"));
+  expect(others.filter(({ kind }) => kind === "step")).toEqual([]);
 });
 
 test("a wait whose time is over resumes its run", async () => {

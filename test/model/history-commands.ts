@@ -209,6 +209,7 @@ export type Command =
         effects: EffectShape | null;
         hasProgress: boolean;
         setsBack: boolean;
+        steps: readonly string[];
       }[];
     }
   | {
@@ -407,6 +408,7 @@ const durableCommand: fc.Arbitrary<Command> = fc.oneof(
           effects: rarely(effects, null),
           hasProgress: fc.boolean(),
           setsBack: rarely(fc.constant(true), false),
+          steps: rarely(fc.array(fc.constantFrom("s", "t"), { maxLength: 2 }), []),
         }),
         3,
       ),

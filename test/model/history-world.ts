@@ -373,6 +373,7 @@ export class HistoryWorld {
     effects,
     hasProgress,
     setsBack,
+    steps,
   }: Extract<Command, { do: "entries" }>["writes"][number]): LeasedWrite {
     const { id, seq, fence } = pickRecent(this.#leases, lease);
     return {
@@ -381,6 +382,7 @@ export class HistoryWorld {
       ...(effects === null ? {} : { effects: this.#unit(effects, this.#placeOf(id)) }),
       ...(hasProgress ? { progress: `${fence}` } : {}),
       ...(setsBack ? { setsBack } : {}),
+      ...(steps.length === 0 ? {} : { steps }),
     };
   }
 

@@ -176,7 +176,10 @@ export class ReferenceRules {
   }
 
   /** What changes no state. */
-  emitNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
+  emitNews(
+    { id, rev, route, state, attempt, startedAt, progress }: Job,
+    kind: "started" | "progress" | "step",
+  ): void {
     const extra = kind === "started" ? startedAt : progress;
     this.all.events.push({ kind, id, rev, route, state, attempt, extra });
   }

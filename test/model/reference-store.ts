@@ -195,6 +195,7 @@ export class ReferenceStore {
 
   #record(write: operations.LeasedWrite): operations.RecordAnswer {
     const { id, seq, fence, progress, logs = [], overflow = "", entries, effects, setsBack, frames } = write;
+    const { steps = [] } = write;
     const job = this.#rules.all.jobs.get(id);
     if (job === undefined) return "gone";
     if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
@@ -214,6 +215,7 @@ export class ReferenceStore {
     if (setsBack === true)
       Object.assign(job, { attempt: 1, attempts: job.cancelAsked ? job.attempts : null });
     const isNew = this.#rules.append(job, entries) > 0;
+    if (isNew) for (const text of steps) this.#rules.emitNews({ ...job, progress: text }, "step");
     if (effects !== undefined && isNew) {
       const { jobs, docs, ...growth } = effects;
       const answer = this.#rules.put(jobs, docs, growth);

@@ -6,7 +6,7 @@ import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
-import { checkOptions, checkWhole } from "../../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole } from "../../model/option.ts";
 import { isStandardSchema } from "../submit/standard-schema.ts";
 import type { AnySchema, SchemaInput, SchemaOutput } from "../submit/standard-schema.ts";
 
@@ -27,12 +27,15 @@ export interface DurableOptions {
   version: number;
   /** For handlers that await plain I/O between their steps: how long a run is quiet before it is suspended. */
   idle?: Duration;
+  /** Emits the event `step` whenever a step or a wait of a run has ended, or its code has failed. */
+  events?: boolean;
 }
 
 /** The options once checked. */
 export interface ReadDurable {
   readonly version: number;
   readonly idleMs: number;
+  readonly hasEvents: boolean;
 }
 
 /** What a durable definition has beside all that any definition has. */
@@ -59,12 +62,13 @@ export function readDurable(
       `${what}: only a durable job has signals; add durable: { version: 1 }.`,
     );
   }
-  const { version, idle } = checkOptions(durable, `${what}: durable`, ["version", "idle"]);
+  const { version, idle, events } = checkOptions(durable, `${what}: durable`, ["version", "idle", "events"]);
   return {
     signals: readSignals(signals ?? {}, `${what}: signals`),
     durable: {
       version: checkWhole(version, `${what}: durable.version`, 1, versionMax),
       idleMs: idle === undefined ? 0 : durationMs(idle, `${what}: durable.idle`),
+      hasEvents: events === undefined ? false : checkBoolean(events, `${what}: durable.events`),
     },
   };
 }

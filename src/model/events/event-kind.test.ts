@@ -38,10 +38,11 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     output: 31,
     "budget-warned": 32,
     "budget-breached": 33,
+    step: 34,
   });
 });
 
 test("a code leads back to its kind, and an unknown code is a wrong program", () => {
   for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
-  for (const code of [-1, 34, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+  for (const code of [-1, 35, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
 });

@@ -43,6 +43,8 @@ export const eventCodes = {
   output: 31,
   "budget-warned": 32,
   "budget-breached": 33,
+  /** A step of a durable run has ended or failed, of a job that wants such events. */
+  step: 34,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

@@ -5,6 +5,8 @@
  */
 import { readAttemptLog, readCompletedAlone } from "../job/attempt-log.ts";
 import type { AttemptRecord, ErrorRecord } from "../job/attempt-log.ts";
+import { readStepEvent } from "../durable/step-event.ts";
+import type { StepEvent } from "../durable/step-event.ts";
 import type { EventKind } from "./event-kind.ts";
 import { placeOfId } from "../flow/flow-meta.ts";
 import type { FlowPlace } from "../flow/flow-meta.ts";
@@ -110,6 +112,7 @@ interface EventsByKind {
   started: JobEvent & { readonly startedAt: Date };
   progress: JobEvent & { readonly progress: unknown };
   output: JobEvent;
+  step: JobEvent & StepEvent;
   completed: JobEvent & Times;
   failed: JobEvent & Ends & Throws & Times;
   "retry-scheduled": JobEvent &
@@ -178,6 +181,11 @@ export const eventCatalogue = {
     fields: ["startedAt"],
   },
   progress: { meaning: "the handler reported progress", fields: ["progress"] },
+  step: {
+    meaning:
+      "a step or a wait of a durable run ended, failed or was undone; only of jobs with `durable: { events: true }`",
+    fields: ["step", "stepKind", "outcome"],
+  },
   output: {
     meaning: "the handler wrote frames (`mill.frames` reads them); only for listeners that name this kind",
     fields: [],
@@ -412,6 +420,8 @@ function fieldsOf(name: EventName, emitted: RecordedEvent, at: number): object {
     case "progress":
       // Encoded, as the store keeps it; the reader decodes it.
       return { progress: extra };
+    case "step":
+      return readStepEvent(extra);
     case "failed":
       return { reason, ...endFields(emitted) };
     case "retry-scheduled": {

@@ -35,7 +35,8 @@ export function noteOf({ startedAt }: Pick<JobRow, "startedAt">, attempts: strin
 export const unreportedStart = "!";
 
 /**
- * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a
+ * claimed = whether it starts with the claim; progress = the text, also of a step, whose emitter puts it there;
+ * scheduled = when it is due; finished = the reason; running with a
  * requested cancel, or a signal for it = its owner.
  */
 export function extraOf(
@@ -44,7 +45,7 @@ export function extraOf(
 ): string | number | null {
   if (event === "claimed") return row.startedAt === null ? null : 1;
   if (event === "started") return row.startedAt;
-  if (event === "progress") return row.progress;
+  if (event === "progress" || event === "step") return row.progress;
   if (row.state === stateCodes.scheduled) return row.dueAt;
   if (row.state >= stateCodes.completed) return row.reason;
   const isForOwner = row.cancelAsked === 1 || event === "signalled";

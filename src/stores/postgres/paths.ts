@@ -43,8 +43,8 @@ export const postgresPaths = {
 } as const satisfies StorePaths;
 
 /** Entries for a journal, and nothing else. */
-function isPlainRecord({ entries, effects, progress, logs, frames }: LeasedWrite): boolean {
-  const isAlone = progress === undefined && logs === undefined && frames === undefined;
+function isPlainRecord({ entries, effects, progress, logs, frames, steps }: LeasedWrite): boolean {
+  const isAlone = [progress, logs, frames, steps].every((part) => part === undefined);
   return entries !== undefined && effects === undefined && isAlone;
 }
 

@@ -22,7 +22,7 @@ describe("a durable job", () => {
     expect(createPolicyReader()(writePolicy(policy)).durable).toEqual(["paid"]);
     expect(writePolicy(plain.options.policy)).toBeNull();
     expect(createPolicyReader()(null).durable).toBeNull();
-    expect(order.durable).toEqual({ version: 2, idleMs: 1000 });
+    expect(order.durable).toEqual({ version: 2, idleMs: 1000, hasEvents: false });
     expect(plain.durable).toBeNull();
   });
 

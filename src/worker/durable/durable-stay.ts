@@ -94,6 +94,7 @@ export class DurableStay implements Stay {
     this.#attempt = attempt;
     this.#handler = handler;
     this.#journal = new StoreJournal(needs, attempt, {
+      hasEvents: handler.definition.durable?.hasEvents === true,
       effectsOf: (starts) => this.#effectsOf(starts),
       cancelAsked: () => attempt.origin.aborting.cancelAsked(attempt),
     });

@@ -7,6 +7,7 @@ import { durableMarks, roundOf } from "../../model/durable/durable-marks.ts";
 import { readEntry, writeEntry } from "../../model/durable/entry-text.ts";
 import type { JournalEntry, NewEntry } from "../../model/durable/journal-entry.ts";
 import { afterRest } from "../../model/durable/run-end.ts";
+import { stepEventText } from "../../model/durable/step-event.ts";
 import { MillraceError } from "../../model/error.ts";
 import { clearedLog } from "../../model/job/attempt-log.ts";
 import type { Schedule, Suspend } from "../../model/job/change.ts";
@@ -31,6 +32,8 @@ type StoreJournalNeeds = Needs<
 >;
 
 export interface StoreJournalOptions {
+  /** The job wants events of its steps. */
+  readonly hasEvents: boolean;
   /** What a call starts, as effects of the append of its entry. */
   readonly effectsOf: (starts: readonly Start[]) => Promise<Effects>;
   /** The settle was answered: a cancel was requested meanwhile. */
@@ -84,11 +87,13 @@ export class StoreJournal implements RunJournal {
     const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
     // The run has got further, so what failed before is no reason to give it up.
     const setsBack = entries.some(isProgress) && (job.attempt > 1 || clearedLog(job.attempts) !== null);
+    const steps = this.#options.hasEvents ? entries.flatMap(({ body }) => stepEventText(body) ?? []) : [];
     const answer = await this.#needs.records.append({
       ...this.#ref,
       entries: puts,
       ...(effects === undefined ? {} : { effects }),
       ...(setsBack ? { setsBack } : {}),
+      ...(steps.length === 0 ? {} : { steps }),
     });
     if (typeof answer === "string") return { kind: "stale" };
     if (answer.kind !== "appended") throw effectRefused(answer);

@@ -15,8 +15,8 @@ local BLOCKED, SCHEDULED, READY, RUNNING, SUSPENDED, COMPLETED, FAILED,
   CANCELLED, EXPIRED, SKIPPED =
   "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"
 local SUBMITTED, REPLACED, PROMOTED, CLAIMED, STARTED, PROGRESS, FREED,
-  SIGNALLED, OUTPUT, CANCEL_ASKED =
-  "0", "1", "2", "3", "23", "24", "16", "30", "31", "19"
+  SIGNALLED, OUTPUT, STEP, CANCEL_ASKED =
+  "0", "1", "2", "3", "23", "24", "16", "30", "31", "34", "19"
 local HAS_KEY, HAS_TAGS, HAS_CLOCKS, HAS_RARE, HAS_LINES, HAS_OUTPUT, HAS_LANE,
   HAS_GATES, HAS_FLOW =
   "k", "t", "c", "r", "l", "o", "a", "g", "f"

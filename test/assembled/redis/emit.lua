@@ -48,13 +48,13 @@ local function emitPacked(c, bundle)
   if c.undo then push(c, "undo", function() c.order[place] = nil end) end
 end
 
--- claimed: 1 where it starts with the claim; started: when; progress: the text. Else, scheduled: when it is due;
+-- claimed: 1 where it starts with the claim; started: when; progress, step: the text. Else, scheduled: when it is due;
 -- finished: the reason; running with a cancel asked, or a signal: who runs it.
 local function extraOf(job, event)
   local state = job.state
   if event == CLAIMED then return job.startedAt == "" and "" or "n1" end
   if event == STARTED then return "n" .. job.startedAt end
-  if event == PROGRESS then return "s" .. job.progress end
+  if event == PROGRESS or event == STEP then return "s" .. job.progress end
   if isTerminal(state) then return job.reason == "" and "" or "s" .. job.reason end
   if state == SCHEDULED then return "n" .. job.dueAt end
   if state == RUNNING and (job.cancelAsked == "1" or event == SIGNALLED) then return "s" .. job.owner end

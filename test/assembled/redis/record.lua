@@ -8,7 +8,7 @@ local WRITES = M.WRITES
 
 local LINES_MAX = 1000
 local PROGRESS_PART, LOGS, ENTRIES = 1, 2, 4
-local SETS_BACK, EFFECTS, FRAMES = 8, 16, 64
+local SETS_BACK, EFFECTS, FRAMES, STEPS = 8, 16, 64, 128
 
 local function has(parts, part) return floor(parts / part) % 2 == 1 end
 
@@ -43,9 +43,19 @@ local function nextWrite(c, parts)
       write.entries[i] = readFields(text, "entry")
     end
     write.setsBack = has(parts, SETS_BACK)
+    write.steps = has(parts, STEPS) and nextTexts(c) or {}
     write.unit = has(parts, EFFECTS) and nextUnit(c) or nil
   end
   return write
+end
+
+local function emitSteps(c, job, steps)
+  local reported = job.progress
+  for _, text in ipairs(steps) do
+    job.progress = text
+    emit(c, job, STEP)
+  end
+  job.progress = reported
 end
 
 -- Effects come with new entries alone. Answers why they are refused, if they are: then nothing of it happened.
@@ -67,6 +77,7 @@ local function applyWrite(c, job, write)
       job.attempt, job.attempts = 1, job.cancelAsked == "1" and job.attempts or ""
     end
     local isNew = appendEntries(c, job, entries)
+    if isNew then emitSteps(c, job, write.steps) end
     if not unit then return nil end
     if isNew then return (submitUnit(c, false, unit)) end
     c.i = unit.stop

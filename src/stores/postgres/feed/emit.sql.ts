@@ -113,7 +113,7 @@ CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMM
     coalesce(
       CASE WHEN p_kind = ${eventCodes.deleted} THEN NULL
         WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
-        WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
+        WHEN p_kind IN (${eventCodes.progress}, ${eventCodes.step}) THEN 's' || j.progress
         WHEN j.state = ${scheduled} THEN 'n' || j.due_at
         WHEN j.state >= ${completed} THEN 's' || j.reason
         WHEN j.state = ${running} AND (j.cancel_asked = 1 OR p_kind = ${eventCodes.signalled})

@@ -78,7 +78,7 @@ const appendSet = sql`
 
 export const recordSql = sql`
 -- What one running attempt writes. p_write: {id, seq, fence, progress?, logs?, overflow?, frames?, entries?,
--- effects?, setsBack?, isLate}. With entries the answer is appended, or the refusal of an effect.
+-- effects?, setsBack?, steps?, isLate}. With entries the answer is appended, or the refusal of an effect.
 CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
@@ -114,6 +114,13 @@ BEGIN
   END IF;
   SELECT * INTO v_appended FROM @append_v1(p_now, j, p_write->'entries', false);
   PERFORM @mark_v1(v_appended.job);
+  IF p_write ? 'steps' AND v_appended.has_grown THEN
+    j := v_appended.job;
+    FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'steps') LOOP
+      j.progress := v_line;
+      v_event := @append_events_v1(v_event, @event_v1(${eventCodes.step}, j));
+    END LOOP;
+  END IF;
   IF p_write ? 'effects' AND v_appended.has_grown THEN
     v_unit := @submit_unit_v1(p_now, p_write->'effects');
     IF v_unit->>'kind' <> 'ok' THEN

@@ -122,7 +122,7 @@ function withoutRepeats(entries: readonly EntryPut[]): readonly EntryPut[] {
 }
 
 function singleOf(write: LeasedWrite, routes: RouteList, isCareful: boolean): object {
-  const { id, seq, fence, progress, logs, overflow, frames, entries, effects, setsBack } = write;
+  const { id, seq, fence, progress, logs, overflow, frames, entries, effects, setsBack, steps } = write;
   const { jobs = [], docs = [], ...growth } = effects ?? {};
   // The entries are written before the effects, so a refusal of the effects needs a savepoint.
   const isLate = isCareful || docs.length > 0 || isGrowth(growth) || jobs.some(mayBeRefused);
@@ -134,6 +134,7 @@ function singleOf(write: LeasedWrite, routes: RouteList, isCareful: boolean): ob
     frames: frames && packedFrames(frames),
     entries: entries?.map(entryOf),
     setsBack,
+    steps: steps?.map(packText),
     effects: effects && unitOf({ jobs, docs, ...growth, isRepeat: false, isLate, isInside: false }, routes),
   };
 }

@@ -20,9 +20,13 @@ const {
   freed,
   signalled,
   output,
+  step,
 } = eventCodes;
 const { "cancel-asked": asked } = eventCodes;
-const named = { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled, output };
+const named = {
+  ...{ submitted, replaced, promoted, claimed, started: begun, progress },
+  ...{ freed, signalled, output, step },
+};
 const { started, end } = uniqueHolds;
 
 export const constantsLua = lua`

@@ -32,6 +32,7 @@ export const recordParts = {
   effects: 16,
   ending: 32,
   frames: 64,
+  steps: 128,
 } as const;
 
 const entryFields = ["marks", "unread", "reads", "key", "body"] as const;

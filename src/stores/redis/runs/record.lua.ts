@@ -5,7 +5,8 @@
  *
  *  args     shapes of the effects, number of writes, their handles, then per write: fence US id US, its parts
  *           (argument-text.ts), and those: progress; what takes the place of the last line that fits, number of lines,
- *           lines; output (output/frames.lua.ts); number of entries, entries; a unit as in submit
+ *           lines; output (output/frames.lua.ts); number of entries, entries; number of steps, steps; a unit as in
+ *           submit
  *  answer   now, own hints, and per write: with entries the last number of the journal, else ok; stale, gone, or the
  *           refusal of an effect US id
  */
@@ -22,7 +23,7 @@ export const recordLua = luaModule({
   source: lua`
 local LINES_MAX = ${storeLimits.logLinesPerJobMax}
 local PROGRESS_PART, LOGS, ENTRIES = ${parts.progress}, ${parts.logs}, ${parts.entries}
-local SETS_BACK, EFFECTS, FRAMES = ${parts.setsBack}, ${parts.effects}, ${parts.frames}
+local SETS_BACK, EFFECTS, FRAMES, STEPS = ${parts.setsBack}, ${parts.effects}, ${parts.frames}, ${parts.steps}
 
 local function has(parts, part) return floor(parts / part) % 2 == 1 end
 
@@ -57,9 +58,19 @@ local function nextWrite(c, parts)
       write.entries[i] = readFields(text, "entry")
     end
     write.setsBack = has(parts, SETS_BACK)
+    write.steps = has(parts, STEPS) and nextTexts(c) or {}
     write.unit = has(parts, EFFECTS) and nextUnit(c) or nil
   end
   return write
+end
+
+local function emitSteps(c, job, steps)
+  local reported = job.progress
+  for _, text in ipairs(steps) do
+    job.progress = text
+    emit(c, job, STEP)
+  end
+  job.progress = reported
 end
 
 -- Effects come with new entries alone. Answers why they are refused, if they are: then nothing of it happened.
@@ -81,6 +92,7 @@ local function applyWrite(c, job, write)
       job.attempt, job.attempts = 1, job.cancelAsked == "1" and job.attempts or ""
     end
     local isNew = appendEntries(c, job, entries)
+    if isNew then emitSteps(c, job, write.steps) end
     if not unit then return nil end
     if isNew then return (submitUnit(c, false, unit)) end
     c.i = unit.stop

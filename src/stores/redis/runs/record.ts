@@ -27,7 +27,7 @@ export const recordIfLeased: Operation<"recordIfLeased"> = async (calls, writes)
   return answers.map((answer) => answerOf(answer, Number(now)));
 };
 
-function partsOf({ progress, logs = [], frames, entries, setsBack, effects }: LeasedWrite): number {
+function partsOf({ progress, logs = [], frames, entries, setsBack, effects, steps }: LeasedWrite): number {
   const { progress: hasProgress, logs: hasLogs, frames: hasFrames, ...ofEntries } = recordParts;
   const parts =
     (progress === undefined ? 0 : hasProgress) +
@@ -40,12 +40,13 @@ function partsOf({ progress, logs = [], frames, entries, setsBack, effects }: Le
     ofEntries.entries +
     (setsBack === true ? ofEntries.setsBack : 0) +
     (effects === undefined ? 0 : ofEntries.effects) +
+    (steps === undefined ? 0 : ofEntries.steps) +
     (isEnding ? ofEntries.ending : 0)
   );
 }
 
 function pushWrite(args: string[], shapes: Shapes, write: LeasedWrite): void {
-  const { progress, logs = [], overflow, frames, entries, effects } = write;
+  const { progress, logs = [], overflow, frames, entries, effects, steps } = write;
   args.push(leasePrefix(write), String(partsOf(write)));
   if (progress !== undefined) args.push(packText(progress));
   if (logs.length > 0)
@@ -53,6 +54,7 @@ function pushWrite(args: string[], shapes: Shapes, write: LeasedWrite): void {
   if (frames !== undefined) args.push(...framesArgs(frames));
   if (entries === undefined) return;
   args.push(String(entries.length), ...entries.map(entryText));
+  if (steps !== undefined) args.push(String(steps.length), ...steps.map(packText));
   if (effects !== undefined) pushUnit(args, shapes, { jobs: [], ...effects }, true);
 }
 

@@ -46,6 +46,8 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
     } else if (effects === undefined) {
       writeNews(step, leases, row, write);
       waiting.push({ place, write, entries });
+      // Before the next write of the call, which may emit too.
+      if (write.steps !== undefined) flush();
     } else {
       answers[place] = recordWithEffects(step, leases, row, { place, write, entries }, effects);
     }
@@ -109,7 +111,11 @@ function appendAll(step: Step, leases: Leases, recorded: readonly Recorded[]): A
   return appendOwn(step, runs, lasts).map(({ entries, last }, index): Appended => {
     const { write } = recorded[index] as Recorded;
     const row = leases.find(write) as JobRow;
-    leases.write(row, withEntries(row, entries));
+    const appended = withEntries(row, entries);
+    leases.write(row, appended);
+    if (entries.length > 0)
+      for (const text of write.steps ?? [])
+        emitEvent(step, emit({ row: { ...appended, progress: text }, event: "step" }));
     return { answer: { kind: "appended", last, at: step.now }, isNew: entries.length > 0 };
   });
 }

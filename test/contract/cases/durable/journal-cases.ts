@@ -386,6 +386,25 @@ export const journalCases: ContractGroup = {
       },
     ],
     [
+      "steps are emitted with their texts iff an entry is new, and leave rev and progress as they were",
+      async ({ store, lease, read, events }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        const texts = ["one", "two", 'hard \u0000\u001f\u001e"\\n|'];
+        const write = { ...aRecord(leased, anEntry("1")), progress: "p", steps: texts };
+        const { rev } = await read("a");
+        expect(await store.recordIfLeased([write])).toMatchObject([{ kind: "appended", last: 1 }]);
+        expect(await store.recordIfLeased([write])).toMatchObject([{ kind: "appended", last: 1 }]);
+        const effects = { jobs: [aJob({ id: "b" })] };
+        const more = { ...aRecord(leased, anEntry("2")), effects, steps: ["three"], setsBack: true as const };
+        expect(await store.recordIfLeased([more])).toMatchObject([{ kind: "appended", last: 2 }]);
+        expect(await store.recordIfLeased([{ ...write, fence: leased.fence + 1 }])).toEqual(["stale"]);
+        const emitted = (await events("a")).filter(({ kind }) => kind === "step");
+        expect(emitted.map(({ extra }) => extra)).toEqual([...texts, "three"]);
+        expect(emitted[0]).toMatchObject({ state: "running", rev, attempt: 1 });
+        expect(await read("a")).toMatchObject({ rev, progress: "p" });
+      },
+    ],
+    [
       "the key of any of its cases makes a change a repeat, and only the entry of the applied case is appended",
       async ({ store, submit, read }) => {
         await submit(aJob({ id: "a" }));
