@@ -8,7 +8,7 @@ import { MillraceError } from "../../src/model/error.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { eachStore } from "../support/servers/each-store.ts";
-import { Steps, join, step } from "../support/flow-steps.ts";
+import { Steps, join, statesOf, step } from "../support/flow-steps.ts";
 import { hangMs } from "../support/hang-ms.ts";
 import { millOn } from "../support/mill-on.ts";
 
@@ -258,6 +258,62 @@ describe.each(eachStore())("%s", (_title, open) => {
       const keyed = mill.schedule("keyed", daily(), { every: "1h", key: "x" } as object as { every: "1h" });
       await expect(keyed).rejects.toThrow(coded("invalid-option"));
       expect(await mill.schedules.list()).toHaveLength(1);
+    });
+  });
+
+  describe("a long chain ends in few calls", () => {
+    const nodes = 400;
+    const callsMax = 120;
+    /** @returns how many calls the store gets from then on. */
+    const counted = (): (() => number) => {
+      let calls = 0;
+      const { changeIf, readJobs, findJobs, readDocs, putDocs } = Object.fromEntries(
+        (["changeIf", "readJobs", "findJobs", "readDocs", "putDocs"] as const).map((name) => {
+          const call = store[name].bind(store) as (given: unknown) => Promise<never>;
+          return [name, (given: unknown) => ((calls += 1), call(given))];
+        }),
+      ) as unknown as Pick<Store, "changeIf" | "readJobs" | "findJobs" | "readDocs" | "putDocs">;
+      Object.assign(store, { changeIf, readJobs, findJobs, readDocs, putDocs });
+      return () => calls;
+    };
+    const chainFrom = (input: string): Flow => {
+      const given = flow("chain");
+      const rest = Array.from({ length: nodes - 1 }, () => step.with("never"));
+      const last = given.chain("step", [step.with(input), ...rest]);
+      const alive = given.add("alive", step, "alive");
+      given.add("any", step, "any", { after: [last, alive], join: "any" });
+      given.add("all", step, "all", { after: [last, alive] });
+      given.add("always", step, "always", { always: "step 7" });
+      given.add("rescue", step, "rescue", { afterFailureOf: "step 7" });
+      given.group("pair", [step.with("pair")], { after: "step 9" });
+      return given;
+    };
+
+    test("when its first node fails, all that is lost with it is skipped, and nothing else", async () => {
+      const calls = counted();
+      const steps = new Steps();
+      await steps.work(mill);
+      const run = await mill.submit(chainFrom("fail"));
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("flow-failed"));
+      expect(calls()).toBeLessThan(callsMax);
+      const states = await statesOf(run);
+      expect(states).toMatchObject({
+        ...{ "step 1": "failed", "step 2": "skipped", [`step ${nodes}`]: "skipped", all: "skipped" },
+        ...{ rescue: "skipped", pair: "skipped", "pair.0": "skipped" },
+        ...{ any: "completed", always: "completed" },
+      });
+      expect((await run.view()).counts).toMatchObject({ failed: 1, completed: 3, skipped: nodes + 2 });
+      expect(steps.ran.toSorted()).toEqual(["alive", "always", "any", "fail"]);
+    });
+
+    test("when it is cancelled", async () => {
+      mill.startDuties();
+      const run = await mill.submit(chainFrom("1"));
+      const calls = counted();
+      await run.cancel();
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("job-cancelled"));
+      expect(calls()).toBeLessThan(callsMax);
+      expect((await run.view()).counts).toMatchObject({ live: 0, cancelled: nodes + 6 });
     });
   });
 });

@@ -11,7 +11,7 @@
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
  *   is a flow that a durable run invoked         its end is appended to the journal of the run, and then it ends
  *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
- *   is blocked and can never be freed            it is skipped
+ *   is blocked and can never be freed            it is skipped, and what is lost with it (skip-onward.ts)
  *   was freed and cancels the rest               the parents that have not ended are cancelled
  */
 import type { Finish } from "../../model/job/change.ts";
@@ -21,7 +21,7 @@ import { targetOf } from "../../model/flow/edge.ts";
 import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
-import { afterImpossible, decideFlow } from "../../model/flow/decide-flow.ts";
+import { decideFlow } from "../../model/flow/decide-flow.ts";
 import { hasMark } from "../../model/durable/durable-marks.ts";
 import { capOf } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
@@ -33,6 +33,7 @@ import { deliverEnd, endChildren } from "../durable/children.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
 import { uncacheMap, freeNext, rearm } from "./run-capped-map.ts";
+import { BlockedMembers, skipOnward } from "./skip-onward.ts";
 import {
   allMembers,
   cancelBelow,
@@ -66,7 +67,8 @@ export async function doDeferredWork(
   needs: DeferredWorkNeeds,
   docs: readonly Doc[],
 ): Promise<readonly PromiseSettledResult<DeferredWorkEnd>[]> {
-  const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(needs, id)));
+  const blocked = new BlockedMembers(needs);
+  const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(needs, id, blocked)));
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
     if (end?.status !== "fulfilled") return [];
@@ -94,25 +96,28 @@ export async function finishDeferredWork(needs: DeferredWorkNeeds, id: string): 
   return false;
 }
 
-async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {
+async function pay(needs: DeferredWorkNeeds, id: string, blocked: BlockedMembers): Promise<Payment> {
   for (let renewed = 0; ;) {
     const record = await needs.reads.add(id);
     if (record !== null && isTerminal(record.state)) renewed += await goAlong(needs, record);
     if (record === null || (isTerminal(record.state) && hasMark(record.durable, "hasChildren")))
       await endChildren(needs, id);
-    const outcome = record === null ? await deleteMembers(needs, id) : await decide(needs, record);
+    const outcome = record === null ? await deleteMembers(needs, id) : await decide(needs, record, blocked);
     if (outcome !== null) return { outcome, renewed };
   }
 }
 
 /** @returns null if the job has changed meanwhile, so that it is read again. */
-async function decide(needs: DeferredWorkNeeds, record: JobRecord): Promise<string | null> {
+async function decide(
+  needs: DeferredWorkNeeds,
+  record: JobRecord,
+  blocked: BlockedMembers,
+): Promise<string | null> {
   if (record.waits === null) return "settled";
   const waits = readWaits(record.waits);
   const meta = flowMetaOf(record);
   if (meta.part !== undefined) return decidePart(needs, record, waits, meta.part);
-  if (record.state === "blocked" && waits.slack < 0)
-    return endAsRead(needs, record, afterImpossible(needs.policies.read(record.policy, record.queue)));
+  if (record.state === "blocked" && waits.slack < 0) return skipOnward(needs, record, blocked);
   if (meta.cancelsRest === true && record.state !== "blocked" && waits.need <= 0)
     await cancelParents(needs, record.id, meta);
   return "settled";

@@ -54,10 +54,12 @@ export async function membersPage(
 export async function* allMembers(
   needs: Needs<"store">,
   id: string,
+  states?: readonly JobState[],
 ): AsyncGenerator<readonly JobRecord[], void, undefined> {
   let cursor: string | null = null;
   do {
-    const page: MemberPage = await membersPage(needs, id, { cursor });
+    const only = states === undefined ? {} : { states };
+    const page: MemberPage = await membersPage(needs, id, { ...only, cursor });
     yield page.jobs;
     cursor = page.cursor;
   } while (cursor !== null);
