@@ -16,6 +16,7 @@ import { enqueue } from "./jobs/enqueue.ts";
 import { explain } from "./jobs/explain.ts";
 import { flows } from "./flows/flows.ts";
 import { helpCommand } from "./help.ts";
+import { budgets } from "./settings/budgets.ts";
 import { limits } from "./settings/limits.ts";
 import { list } from "./jobs/list.ts";
 import { logs } from "./jobs/logs.ts";
@@ -66,6 +67,7 @@ export const allCommands: readonly Command[] = [
   workers,
   queues,
   limits,
+  budgets,
   schedules,
   topics,
   webhooks,

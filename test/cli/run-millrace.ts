@@ -55,6 +55,8 @@ export const lookingCommands = [
   ["queues"],
   ["queues", "pause", "x"],
   ["limits"],
+  ["budgets"],
+  ["budgets", "reset", "x"],
   ["limits", "reset", "x"],
   ["duties"],
   ["duties", "run", "reclaim"],

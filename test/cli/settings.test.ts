@@ -1,6 +1,7 @@
 // Queues and limits from the command line, on a real file.
 import { describe, expect, test } from "vitest";
-import { job, limit, Millrace } from "../../src/index.ts";
+import { budget, handler, job, limit, Millrace } from "../../src/index.ts";
+import { until } from "../support/until.ts";
 import { aStoreUrl, say, sayJson } from "./run-millrace.ts";
 
 const args = (text: string, store: string): string[] => [...text.split(" "), "--store", store];
@@ -127,5 +128,40 @@ describe("millrace limits", () => {
     await sayJson(args("enqueue send 1 --id a --group acme", store));
     expect((await say(args("show a", store))).out).toMatch(/^group +acme$/m);
     expect(await sayJson(args("show a", store))).toMatchObject({ job: { group: "acme" } });
+  });
+});
+
+describe("millrace budgets", () => {
+  test("lists budgets, edits one or a key of it, refunds an amount and resets it", async () => {
+    const store = aStoreUrl();
+    await using mill = await Millrace.open(store, { log: false });
+    const tokens = budget("tokens", { hard: 100, perKey: { hard: 50 }, reset: { every: "30d" } });
+    const ask = job<string>("ask", { budgets: [tokens.use({ key: (tenant: string) => tenant })] });
+    await mill.work([handler(ask, async ({ usage }) => usage.report(tokens, 60))]);
+    await (await mill.enqueue(ask, "acme", { id: "a" })).result();
+    expect((await say(args("budgets", store))).out).toMatch(/^tokens +60 +0 +100 +any +\S+/m);
+    await until(
+      "the key is held",
+      async () => (await mill.budgets.get("tokens", { key: "acme" })).heldUntil !== null,
+    );
+    await mill.enqueue(ask, "acme", { id: "b" });
+    expect((await say(args("list", store))).out).toContain("held: the budget tokens for acme");
+    expect((await say(args("explain b", store))).out).toContain(
+      'The budget "tokens" for the key "acme" is spent',
+    );
+    expect(await sayJson(args("budgets show tokens", store))).toMatchObject({
+      ...{ spent: 60, keys: [{ key: "acme", spent: 60 }], periods: [{ spent: 60 }] },
+    });
+    expect((await say(args("budgets refund tokens --amount 15 --key acme", store))).out).toMatch(
+      /tokens for acme +45 +0 +50/,
+    );
+    expect(await sayJson(args("budgets edit tokens --hard 300 --key-hard 200", store))).toMatchObject({
+      ...{ hard: 300, perKey: { hard: 200 }, edited: { hard: 300, perKey: { hard: 200 } } },
+    });
+    await until("it runs", async () => (await mill.jobs.get("b"))?.state === "completed");
+    expect((await say(args("budgets edit tokens --hard code", store))).out).toMatch(/tokens +105 +0 +100/);
+    expect(await sayJson(args("budgets reset tokens", store))).toMatchObject({ spent: 0, heldUntil: null });
+    const unknown = await say(args("budgets show nobody", store));
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringMatching(/^millrace: unknown-budget: /)]);
   });
 });

@@ -59,6 +59,10 @@ describe("wrong usage", () => {
     [["limits", "edit", "slack", "--concurrency", "0"], /--concurrency must be a whole number/],
     [["limits", "look", "slack"], /limits knows the verbs show, edit, throttle, reset/],
     [["limits", "edit", "slack", "--key", "a", "--key-rate", "1/1s"], /--key names one key/],
+    [["budgets", "edit", "tokens", "--hard", "0"], /--hard must be a whole number/],
+    [["budgets", "edit", "tokens", "--key", "a", "--key-hard", "1"], /--key names one key/],
+    [["budgets", "refund", "tokens"], /needs --amount/],
+    [["budgets", "refund", "tokens", "--amount", "-1"], /--amount must be a whole number/],
     [["demo", "--seconds", "0"], /--seconds must be a whole number/],
     [["help", "frobnicate"], /there is no command/],
   ];
@@ -173,6 +177,7 @@ describe("help and version", () => {
       "workers",
       "queues",
       "limits",
+      "budgets",
       "schedules",
       "topics",
       "webhooks",

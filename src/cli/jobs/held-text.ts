@@ -10,5 +10,5 @@ export function heldText(held: Held): string {
   const key = held.key === undefined ? "" : escapeText(held.key);
   if (held.by === "group") return `its group ${key}${use}`;
   if (held.by === "queue") return `the bounds of the queue ${name}${use}`;
-  return `the limit ${name}${key === "" ? "" : ` for ${key}`}${use}`;
+  return `the ${held.by} ${name}${key === "" ? "" : ` for ${key}`}${use}`;
 }
