@@ -130,7 +130,12 @@ export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/li
 export { batchHandler, handler } from "./worker/handler.ts";
 export { commandHandler } from "./worker/sandbox/command-handler.ts";
 export { fileHandler, programHandler } from "./worker/sandbox/sandbox-handler.ts";
-export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/sandbox/command-options.ts";
+export type {
+  CommandInput,
+  CommandOptions,
+  CommandPlan,
+  EndedCommand,
+} from "./worker/sandbox/command-options.ts";
 export type {
   FileHandlerOptions,
   SandboxOptions,

@@ -41,7 +41,7 @@ describe("hooks", () => {
     await v.run(v.mill.work([batch], { hooks }));
     const handles = await v.run(v.mill.enqueueMany([1, 2, 3].map((input) => plain.with(input))));
     await v.run(Promise.all(handles.map((handle) => handle.result())));
-    expect(ended.toSorted()).toEqual([1, 2, 3]);
+    expect(ended.toSorted((one, other) => one - other)).toEqual([1, 2, 3]);
   });
 
   test("that throw fail the attempt before it, and are logged after it", async () => {

@@ -1,11 +1,11 @@
 // Commands: a program per job, with its arguments as they are, its output and exit code kept, and nothing left behind.
 import type { Duration } from "../../src/model/duration.ts";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
-import { commandHandler, Snooze } from "millrace";
-import type { CommandOptions, CommandPlan, Handler } from "millrace";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { commandHandler, job, Millrace, Snooze } from "millrace";
+import type { CommandInput, CommandOptions, CommandPlan, Handler } from "millrace";
 import { until } from "../support/until.ts";
 import { everything } from "./handlers/jobs.ts";
 import { useWorkedMill } from "./open-mill.ts";
@@ -176,5 +176,82 @@ describe("a command of a handler", () => {
     [{ allow: ["sh"], retries: 1 }, /unknown option "retries"/],
   ])("is not set up with %o", (wrong, message) => {
     expect(() => commandHandler(everything, wrong as CommandOptions, planned)).toThrow(message);
+  });
+});
+
+describe("a command that is the input of its job", () => {
+  const root = join(folder, "root");
+  mkdirSync(join(root, "in"), { recursive: true });
+  mkdirSync(join(folder, "outside"));
+  symlinkSync(join(folder, "outside"), join(root, "out"));
+  const command = job<CommandInput, object>("command", { retry: { attempts: 3, backoff: "10ms" } });
+  const script = job<CommandInput, object>("script", { retry: { attempts: 3, backoff: "10ms" } });
+  const result = ({ exitCode, stdout }: { exitCode: number; stdout: string }) => ({ exitCode, stdout });
+  const rootless = job<CommandInput, object>("rootless");
+  const shell = 'printf "%s-" "$@"';
+  let mill: Millrace;
+  beforeAll(async () => {
+    mill = await Millrace.open("sqlite::memory:", { log: false });
+    await mill.work([
+      commandHandler(command, { allow: ["sh", "cat"], root, allowEnv: ["FLAVOUR"], timeout: "1m", result }),
+      commandHandler(script, { shell, result }),
+      commandHandler(rootless, { allow: ["pwd"], result }),
+    ]);
+  });
+  afterAll(() => mill.close());
+  const runs = async (input: CommandInput, of = command): Promise<object> =>
+    (await mill.enqueue(of, input)).result({ timeout: hangMs });
+
+  test("runs under the root, with its variables, standard input and arguments", async () => {
+    const say = "pwd; echo $FLAVOUR; cat";
+    const input = { argv: ["sh", "-c", say], cwd: "in", env: { FLAVOUR: "sour" }, stdin: "bytes" };
+    const real = realpathSync(root);
+    expect(await runs(input)).toEqual({ exitCode: 0, stdout: `${join(real, "in")}\nsour\nbytes` });
+    expect(await runs({ argv: ["sh", "-c", "pwd"] })).toEqual({ exitCode: 0, stdout: `${real}\n` });
+    expect(await runs({ argv: ["a b", "$(id)"] }, script)).toEqual({ exitCode: 0, stdout: "a b-$(id)-" });
+  });
+
+  test("takes no longer than it asks for, nor than the handler says", async () => {
+    const { id } = await mill.enqueue(command, { argv: ["sh", "-c", "sleep 60"], timeout: "50ms" }, once);
+    await mill
+      .handle(id)
+      .result({ timeout: hangMs })
+      .catch(() => {});
+    expect((await mill.jobs.get(id))?.failures[0]?.error).toMatchObject({
+      message: expect.stringMatching(/50ms/),
+    });
+  });
+
+  const once = { retry: { attempts: 1 } };
+  const refused: [title: string, input: CommandInput, code: string, of?: typeof command][] = [
+    ["another program", { argv: ["id"] }, "command-not-allowed"],
+    ["a folder above the root", { argv: ["cat"], cwd: "../outside" }, "command-not-allowed"],
+    ["a link out of the root", { argv: ["cat"], cwd: "out" }, "command-not-allowed"],
+    ["an absolute folder elsewhere", { argv: ["cat"], cwd: tmpdir() }, "command-not-allowed"],
+    ["a folder that is not there", { argv: ["cat"], cwd: "none" }, "command-not-allowed"],
+    ["a variable that changes the program", { argv: ["cat"], env: { PATH: "/tmp" } }, "command-not-allowed"],
+    ["a folder without a root", { argv: ["pwd"], cwd: "/" }, "command-not-allowed", rootless],
+    ["no program", {}, "invalid-option"],
+    ["an unknown field", { argv: ["cat"], shell: "id" } as CommandInput, "invalid-option"],
+    ["a time that is none", { argv: ["cat"], timeout: "soon" as Duration }, "invalid-duration"],
+  ];
+
+  test.each(refused)("is refused for good with %s", async (_title, input, code, of = command) => {
+    const { id } = await mill.enqueue(of, input);
+    await mill
+      .handle(id)
+      .result({ timeout: hangMs })
+      .catch(() => {});
+    expect(await mill.jobs.get(id)).toMatchObject({
+      ...{ state: "failed", reason: "unrecoverable", attempt: 1, failures: [{ error: { code } }] },
+    });
+  });
+
+  test("takes its bounds only without a plan", () => {
+    const both = () => commandHandler(command, { allow: ["cat"], root }, () => ({ argv: ["cat"] }));
+    expect(both).toThrow("root bounds the input of a handler without a plan");
+    expect(() => commandHandler(command, { allow: ["cat"], allowEnv: [1] as never })).toThrow(
+      "allowEnv must",
+    );
   });
 });

@@ -1,8 +1,11 @@
 /** The options of a handler that runs commands, and the settings that they become once they are checked. */
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { folderUnder } from "../../platform/folder-under.ts";
 import { cpuCount } from "../../platform/node-platform.ts";
+import { withControl } from "../control.ts";
 import { bytesCeiling, mebibyte, readArgv, readEnv, readText } from "./sandbox-options.ts";
 
 export interface CommandOptions<Result = unknown> {
@@ -10,6 +13,10 @@ export interface CommandOptions<Result = unknown> {
   allow?: readonly string[];
   /** A shell script instead of a program: `argv` are then its parameters $1, $2 and so on. */
   shell?: string;
+  /** If the job's input is the command: the folder under which `cwd` must lie, and in which it runs without one. */
+  root?: string;
+  /** If the job's input is the command: the variables that `env` may set; none by default. */
+  allowEnv?: readonly string[];
   /**
    * How many of its commands run at once in this worker; the number of CPUs by default, and never more than the queue's
    * slots.
@@ -45,6 +52,25 @@ export interface CommandPlan {
   stdin?: string | Uint8Array;
 }
 
+/** The input of a job whose handler is a `commandHandler` without a plan: the command itself. */
+export interface CommandInput {
+  /** The program, which the handler must allow, then its arguments; with `shell` the parameters of the script. */
+  argv?: readonly string[];
+  /** Variables, which the handler must allow. */
+  env?: Readonly<Record<string, string>>;
+  /** A folder, relative to the root of the handler. */
+  cwd?: string;
+  /** Its standard input; nothing by default. */
+  stdin?: string | Uint8Array;
+  /** How long it may take, at most as long as the handler says. */
+  timeout?: Duration;
+}
+
+/** A plan with its time, from the input of the job. */
+export interface TimedPlan extends CommandPlan {
+  readonly timeoutMs?: number;
+}
+
 export interface EndedCommand {
   readonly exitCode: number;
   /** Everything that it printed. */
@@ -55,6 +81,8 @@ export interface EndedCommand {
 export interface CommandSettings {
   readonly allow: ReadonlySet<string>;
   readonly shell: string | null;
+  readonly root: string | null;
+  readonly allowEnv: ReadonlySet<string>;
   readonly size: number;
   readonly timeoutMs: number | null;
   readonly exitCodes: ReadonlySet<number>;
@@ -66,12 +94,18 @@ export interface CommandSettings {
 }
 
 const known = [
-  ...["allow", "shell", "size", "timeout", "exitCodes", "result"],
+  ...["allow", "shell", "root", "allowEnv", "size", "timeout", "exitCodes", "result"],
   ...["inheritEnv", "killGrace", "memoryBytesMax", "outputBytesMax"],
 ];
 
-export function readCommandOptions(given: unknown, what: string): CommandSettings {
+/** @param hasPlan whether code makes the command; otherwise the input of the job does. */
+export function readCommandOptions(given: unknown, what: string, hasPlan: boolean): CommandSettings {
   const options = checkOptions(given, what, known);
+  for (const name of ["root", "allowEnv"])
+    if (hasPlan && options[name] !== undefined)
+      throw invalidOption(
+        `${what}: ${name} bounds the input of a handler without a plan; leave one of them out.`,
+      );
   const { allow, shell, timeout, result } = options;
   if ((allow === undefined) === (shell === undefined))
     throw invalidOption(`${what}: give the programs that may be run as allow, or a script as shell.`);
@@ -82,6 +116,8 @@ export function readCommandOptions(given: unknown, what: string): CommandSetting
   return {
     allow: new Set(allow === undefined ? [] : readArgv(allow, `${what}: allow`)),
     shell: shell === undefined ? null : readText(shell, `${what}: shell`),
+    root: options["root"] === undefined ? null : readText(options["root"], `${what}: root`),
+    allowEnv: new Set(options["allowEnv"] === undefined ? [] : readNames(options["allowEnv"], what)),
     size: checkWhole(options["size"] ?? cpuCount, `${what}: size`, 1, 1000),
     timeoutMs: timeout === undefined ? null : durationMs(timeout, `${what}: timeout`),
     exitCodes: readExitCodes(options["exitCodes"] ?? [0], what),
@@ -91,6 +127,11 @@ export function readCommandOptions(given: unknown, what: string): CommandSetting
     memoryBytesMax: bytes("memoryBytesMax", 1024 * mebibyte),
     outputBytesMax: bytes("outputBytesMax", 16 * mebibyte),
   };
+}
+
+function readNames(names: unknown, what: string): readonly string[] {
+  if (Array.isArray(names) && names.every((name) => typeof name === "string" && name !== "")) return names;
+  throw invalidOption(`${what}: allowEnv must be a list of names of variables.`);
 }
 
 function readExitCodes(codes: unknown, what: string): ReadonlySet<number> {
@@ -112,4 +153,54 @@ export function readCommandPlan(given: unknown, what: string, hasShell: boolean)
     ...(cwd === undefined ? {} : { cwd: readText(cwd, `${what}: cwd`) }),
     ...(stdin === undefined ? {} : { stdin }),
   };
+}
+
+/**
+ * The plan of a job whose input is the command. Whoever enqueues is trusted with no more than the options say, so what
+ * they do not allow is refused, and finally: another attempt would be refused too.
+ */
+export async function planOfInput(
+  input: unknown,
+  what: string,
+  settings: CommandSettings,
+): Promise<TimedPlan> {
+  const { root, allowEnv } = settings;
+  const { plan, cwd, timed } = readInput(input, what, settings);
+  const variable = Object.keys(plan.env ?? {}).find((name) => !allowEnv.has(name));
+  if (variable !== undefined)
+    throw notAllowed(`${what}: the variable ${JSON.stringify(variable)} is not in allowEnv.`);
+  if (root === null) {
+    if (cwd !== undefined) throw notAllowed(`${what}: cwd needs a root, which the handler does not name.`);
+    return { ...plan, ...timed };
+  }
+  const folder = await folderUnder(root, cwd ?? ".");
+  if (folder === null)
+    throw notAllowed(
+      `${what}: the folder ${JSON.stringify(cwd ?? ".")} is not there, or not under the root.`,
+    );
+  return { ...plan, ...timed, cwd: folder };
+}
+
+interface ReadInput {
+  readonly plan: CommandPlan;
+  readonly cwd: string | undefined;
+  readonly timed: Pick<TimedPlan, "timeoutMs">;
+}
+
+function readInput(input: unknown, what: string, { shell }: CommandSettings): ReadInput {
+  try {
+    const { timeout, cwd, ...rest } = checkOptions(input, what, ["argv", "env", "cwd", "stdin", "timeout"]);
+    return {
+      plan: readCommandPlan(rest, what, shell !== null),
+      cwd: cwd === undefined ? undefined : readText(cwd, `${what}: cwd`),
+      timed: timeout === undefined ? {} : { timeoutMs: durationMs(timeout, `${what}: timeout`) },
+    };
+  } catch (error) {
+    throw withControl(error as Error, { kind: "unrecoverable" });
+  }
+}
+
+/** The refusal is final, because the next attempt would ask for the same. */
+export function notAllowed(sentence: string): Error {
+  return withControl(new MillraceError("command-not-allowed", sentence), { kind: "unrecoverable" });
 }
