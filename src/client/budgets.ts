@@ -20,6 +20,7 @@ import type { FoundBudgetGate } from "../engine/budgets/change-budget.ts";
 import { allDocs } from "../engine/docs/all-docs.ts";
 import { allGates } from "../engine/limits/change-gate.ts";
 import { unknownBudget } from "../engine/limits/limits-in-use.ts";
+import { afterWrite } from "../engine/calls/one-call.ts";
 import type { Needs } from "../engine/services.ts";
 import {
   afterBudgetEdit,
@@ -118,7 +119,7 @@ export class BudgetsClient {
   async define(budget: Budget): Promise<BudgetState> {
     if (!isBudget(budget)) throw invalidOption("budgets.define: give a budget made by budget().");
     await this.#needs.limits.defineBudgets([{ budget }]);
-    return this.#state(budget.name, null);
+    return afterWrite("budgets.define", this.#state(budget.name, null));
   }
 
   /** All budgets that the store knows, by name. */
@@ -166,7 +167,7 @@ export class BudgetsClient {
       checkedBounds(whole.perKey, "budgets.edit: perKey");
       return { body: next };
     });
-    return this.#act(budget, key);
+    return afterWrite("budgets.edit", this.#act(budget, key));
   }
 
   /** Begins the present period anew: what was used counts as 0, and what is reserved stays. */
@@ -174,7 +175,7 @@ export class BudgetsClient {
     const { budget, key } = readScope(name, options, "budgets.reset");
     const { spent, reserved, period } = await this.#state(budget, key);
     if (spent !== reserved) await this.#needs.budgets.take({ budget, key, period }, spent - reserved);
-    return this.#act(budget, key);
+    return afterWrite("budgets.reset", this.#act(budget, key));
   }
 
   /** Takes back a part of what was used, such as a call that upstream has not charged. */
@@ -194,7 +195,7 @@ export class BudgetsClient {
         `budgets.refund ${JSON.stringify(budget)}: ${by} is more than the ${spent} that were used in the period ${JSON.stringify(period)}.`,
       );
     await this.#needs.budgets.take({ budget, key, period }, by);
-    return this.#act(budget, key);
+    return afterWrite("budgets.refund", this.#act(budget, key));
   }
 
   async #act(budget: string, key: string | null): Promise<BudgetState> {

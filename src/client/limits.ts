@@ -156,8 +156,8 @@ export class LimitsClient {
   /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */
   async define(limit: Limit): Promise<LimitState> {
     if (!isLimit(limit)) throw invalidOption("limits.define: give a limit made by limit().");
-    await this.#needs.limits.define([{ limit }]);
-    return this.state(limit.name);
+    const { gate, now } = await this.#needs.limits.defined(limit);
+    return stateOf(gate, now);
   }
 
   async state(name: string): Promise<LimitState>;
@@ -188,17 +188,14 @@ export class LimitsClient {
     if (options !== undefined) {
       const key = readKeyOption(options, "limits.edit");
       const edited = readEdit(edit, "limits.edit");
-      await this.#changeKey(name, key, (body) => ({ body: afterEdit(body, edited) }));
-      return this.state(name, { key });
+      return this.#changeKey(name, key, (body) => ({ body: afterEdit(body, edited) }));
     }
     const edited = readLimitEdit(edit, "limits.edit");
-    await changeGate(this.#needs.store, gateKey, (found) => {
-      const { body } = mustBeKnown(found, name);
+    return this.#change(name, gateKey, ({ body }) => {
       const isGlobal = (edited.concurrency ?? null) !== null || (edited.rate ?? null) !== null;
       if (isGlobal && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
       return { body: afterEdit(body, edited) };
     });
-    return this.state(name);
   }
 
   /**
@@ -215,11 +212,9 @@ export class LimitsClient {
     });
     if (options !== undefined) {
       const key = readKeyOption(options, "limits.reset");
-      await this.#changeKey(name, key, change);
-      return this.state(name, { key });
+      return this.#changeKey(name, key, change);
     }
-    await changeGate(this.#needs.store, gateKey, (found) => change(mustBeKnown(found, name).body));
-    return this.state(name);
+    return this.#change(name, gateKey, ({ body }) => change(body));
   }
 
   /** Does the same to the limit as `Throttled` in a handler: nothing passes for a while, and its tokens are gone. */
@@ -230,8 +225,8 @@ export class LimitsClient {
     const { retryAfter, key } = checkOptions(options, "limits.throttle", ["retryAfter", "key"]);
     const saidMs = retryAfter === undefined ? null : durationMs(retryAfter, "limits.throttle: retryAfter");
     const ofKey = key === undefined ? null : checkName(key, "limits.throttle: key");
-    await this.#needs.limits.throttle(name, ofKey, saidMs);
-    return ofKey === null ? this.state(name) : this.state(name, { key: ofKey });
+    const { own, ofKey: gate, now } = await this.#needs.limits.throttleGate(name, ofKey, saidMs);
+    return ofKey === null ? stateOf(own, now) : stateOfKey(own, ofKey, gate, now);
   }
 
   /** Reads the limit's gate, and that of the key: null if it was never written and no job holds it. */
@@ -244,10 +239,25 @@ export class LimitsClient {
     return { own, ofKey: gates.find((gate) => gate.key !== gateKey) ?? null, now };
   }
 
-  async #changeKey(name: string, key: string, change: (body: LimitBody) => GateChange): Promise<void> {
-    await this.#needs.limits.mustKnow(name);
+  async #change(
+    name: string,
+    gateKey: string,
+    change: (found: FoundGate) => GateChange,
+  ): Promise<LimitState> {
     const { store } = this.#needs;
-    await changeGate(store, keyedGate(limitGateKey(name), key), ({ body }) => change(body));
+    const { after, found } = await changeGate(store, gateKey, (read) => change(mustBeKnown(read, name)));
+    return stateOf(mustBeKnown({ ...found, gate: after }, name).gate, found.now);
+  }
+
+  async #changeKey(
+    name: string,
+    key: string,
+    change: (body: LimitBody) => GateChange,
+  ): Promise<LimitKeyState> {
+    const own = await this.#needs.limits.mustKnow(name);
+    const gateKey = keyedGate(limitGateKey(name), key);
+    const { after, found } = await changeGate(this.#needs.store, gateKey, ({ body }) => change(body));
+    return stateOfKey(own, key, after, found.now);
   }
 }
 

@@ -121,7 +121,10 @@ export interface MillraceOptions extends StoreOptions {
    * as the variable MILLRACE_DUTIES says: `webhooks=off, retention.sleep=5m, retention.batch=200`.
    */
   duties?: DutyOptions;
-  /** How long a call is repeated while the store is away; 10 s by default. */
+  /**
+   * How long a call is repeated while the store is away or silent, from when it was made; 10 s by default. Ends of
+   * attempts and duties have bounds of their own.
+   */
   giveUp?: Duration;
   /**
    * Called after each attempt of this process, once the store has its end: for StatsD and the like. If it throws or is

@@ -117,6 +117,8 @@ export class Millrace implements Enqueuer {
   /** How long the store keeps finished jobs and the feed, for all processes. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #services: Services;
+  /** What the calls of the application use. */
+  readonly #callers: Services;
   readonly #results: Results;
   readonly #calls: Calls;
   readonly #events: Events;
@@ -151,22 +153,24 @@ export class Millrace implements Enqueuer {
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
     const around = { leases: heldLeases, deliverWebhooks };
     this.#supervisor = new Supervisor(services, allDuties(services, around, duties));
-    this.jobs = new Jobs(services);
-    this.#calls = new Calls(services, this.jobs, this.#results);
-    this.kv = new Kv(services);
-    this.queues = new Queues(services);
-    this.workers = new Workers(services);
-    this.#signals = new Signals(services);
+    const callers = { ...services, store: services.callersStore };
+    this.#callers = callers;
+    this.jobs = new Jobs(callers);
+    this.#calls = new Calls(callers, this.jobs, this.#results);
+    this.kv = new Kv(callers);
+    this.queues = new Queues(callers);
+    this.workers = new Workers(callers);
+    this.#signals = new Signals(callers);
     this.#permits = new Permits(services, this.#shared);
-    this.limits = new LimitsClient(services, this.#permits, () => this.startDuties());
-    this.budgets = new BudgetsClient(services);
-    this.schedules = new Schedules(services);
-    this.topics = new Topics(services);
-    this.flows = new Flows(services, this.#results);
-    this.metrics = new Metrics(services);
-    this.webhooks = new Webhooks(services, this.jobs);
-    this.approvals = new Approvals(services);
-    this.runs = new Runs(services);
+    this.limits = new LimitsClient(callers, this.#permits, () => this.startDuties());
+    this.budgets = new BudgetsClient(callers);
+    this.schedules = new Schedules(callers);
+    this.topics = new Topics(callers);
+    this.flows = new Flows(callers, this.#results);
+    this.metrics = new Metrics(callers);
+    this.webhooks = new Webhooks(callers, this.jobs);
+    this.approvals = new Approvals(callers);
+    this.runs = new Runs(callers);
     this.retention = services.retention;
     this.#handles = { needs: services, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }
@@ -237,7 +241,7 @@ export class Millrace implements Enqueuer {
   ): Promise<FlowRun<Results>> {
     this.#checkOpen();
     checkCallOptions(call, "submit");
-    return this.flows.submit(flow, options, (unit) => this.#services.submitter.submit(unit, call));
+    return this.flows.submit(flow, options, null, call);
   }
 
   /**
@@ -395,7 +399,7 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     if (settings.schedules.length > 0 || settings.subscriptions.length > 0) {
       await schedules.defineAll(settings.schedules);
-      await subscribeAll(this.#services, settings.subscriptions);
+      await subscribeAll(this.#callers, settings.subscriptions);
       this.#checkOpen();
     }
     const closeSandboxes = await openSandboxPools(this.#services, handlers);
@@ -430,7 +434,7 @@ export class Millrace implements Enqueuer {
 
   /** What the duties of all live processes have done. */
   duties(): Promise<readonly DutyView[]> {
-    return readDutyViews(this.#services.store, this.dutyNames);
+    return readDutyViews(this.#callers.store, this.dutyNames);
   }
 
   /**
@@ -438,23 +442,23 @@ export class Millrace implements Enqueuer {
    * unreadable records, which stay until they are deleted.
    */
   quarantined(): Promise<readonly Quarantined[]> {
-    return readQuarantined(this.#services.store);
+    return readQuarantined(this.#callers.store);
   }
 
   /** Deletes unreadable records by the refs that `quarantined()` returns. @returns how many it deleted. */
   async deleteUnreadable(refs: readonly string[]): Promise<number> {
     if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
       throw new MillraceError("invalid-option", "deleteUnreadable: the refs must be a list of texts.");
-    return refs.length === 0 ? 0 : this.#services.store.deleteUnreadable(refs);
+    return refs.length === 0 ? 0 : this.#callers.store.deleteUnreadable(refs);
   }
 
   async explain(id: string): Promise<Explanation | null> {
     checkName(id, "explain: id");
-    return explainJob(this.#services, id);
+    return explainJob(this.#callers, id);
   }
 
   describe(): Promise<StoreDescription> {
-    return this.#services.store.describe();
+    return this.#callers.store.describe();
   }
 
   /**

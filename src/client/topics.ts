@@ -1,5 +1,6 @@
 /** Topics at run time, for all processes of the store: which subscriptions get what is published. */
 import { allDocs } from "../engine/docs/all-docs.ts";
+import { asOneCall } from "../engine/calls/one-call.ts";
 import type { Needs } from "../engine/services.ts";
 import { readTemplate } from "../engine/submit/job-template.ts";
 import { subscribe } from "../engine/topics/subscribe.ts";
@@ -12,7 +13,7 @@ import { checkName } from "../model/name.ts";
 import { afterPause, afterUnsubscribe } from "../model/events/topic.ts";
 import type { Subscription } from "../model/events/topic.ts";
 
-type TopicsNeeds = Needs<"store" | "ids" | "limits" | "planner">;
+type TopicsNeeds = Needs<"store" | "platform" | "giveUpMs" | "ids" | "limits" | "planner">;
 
 export interface TopicView {
   readonly name: string;
@@ -54,7 +55,9 @@ export class Topics {
 
   /** Makes the topic known to the store before it has a subscription. A publish then makes no job, and is no error. */
   async declare(topic: TopicDefinition<never> | string): Promise<TopicView> {
-    return viewTopic(await changeTopic(this.#needs, nameOf(topic, "topics.declare"), () => null));
+    const what = "topics.declare";
+    const name = nameOf(topic, what);
+    return viewTopic(await asOneCall(this.#needs, { what }, (needs) => changeTopic(needs, name, () => null)));
   }
 
   /**
@@ -65,7 +68,10 @@ export class Topics {
     job: JobTaking<NoInfer<In>>,
     options: SubscriptionOptions<NoInfer<In>> = {},
   ): Promise<TopicView> {
-    return viewTopic(await subscribe(this.#needs, subscription(topic, job, options)));
+    const definition = subscription(topic, job, options);
+    return viewTopic(
+      await asOneCall(this.#needs, { what: "topics.subscribe" }, (needs) => subscribe(needs, definition)),
+    );
   }
 
   /**
@@ -79,7 +85,9 @@ export class Topics {
       isFound = next !== null;
       return next;
     };
-    await changeTopic(this.#needs, nameOf(topic, "topics.unsubscribe"), decide, { mustExist: true });
+    const what = "topics.unsubscribe";
+    const of = nameOf(topic, what);
+    await asOneCall(this.#needs, { what }, (needs) => changeTopic(needs, of, decide, { mustExist: true }));
     return isFound;
   }
 
@@ -94,9 +102,11 @@ export class Topics {
   /** Deletes the topic and its subscriptions; jobs stay. @returns false if there was no such topic. */
   async delete(topic: TopicDefinition<never> | string): Promise<boolean> {
     const name = nameOf(topic, "topics.delete");
-    const found = await findTopic(this.#needs, name);
-    await this.#needs.store.putDocs([{ kind: topicKind, id: name, body: null, guard: "any" }]);
-    return found !== null;
+    return asOneCall(this.#needs, { what: "topics.delete" }, async (needs) => {
+      const found = await findTopic(needs, name);
+      await needs.store.putDocs([{ kind: topicKind, id: name, body: null, guard: "any" }]);
+      return found !== null;
+    });
   }
 
   async #pause(
@@ -107,18 +117,16 @@ export class Topics {
   ): Promise<TopicView> {
     checkName(name, `topics.${what}: name`);
     const of = nameOf(topic, `topics.${what}`);
-    const found = await changeTopic(
-      this.#needs,
-      of,
-      (state) => {
-        const next = afterPause(state, name, isPaused);
-        if (next !== undefined) return next;
-        throw new MillraceError(
-          "unknown-subscription",
-          `The topic ${JSON.stringify(of)} has no subscription ${JSON.stringify(name)}.`,
-        );
-      },
-      { mustExist: true },
+    const decide: Parameters<typeof changeTopic>[2] = (state) => {
+      const next = afterPause(state, name, isPaused);
+      if (next !== undefined) return next;
+      throw new MillraceError(
+        "unknown-subscription",
+        `The topic ${JSON.stringify(of)} has no subscription ${JSON.stringify(name)}.`,
+      );
+    };
+    const found = await asOneCall(this.#needs, { what: `topics.${what}` }, (needs) =>
+      changeTopic(needs, of, decide, { mustExist: true }),
     );
     return viewTopic(found);
   }

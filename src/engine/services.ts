@@ -12,6 +12,7 @@ import { observerOfSink } from "./attempts/attempt-sink.ts";
 import { failureReporter } from "./attempts/failures.ts";
 import type { ReportFailure } from "./attempts/failures.ts";
 import { Budgets } from "./budgets/budgets.ts";
+import { callersStore } from "./calls/callers-store.ts";
 import { createStoreBatchers } from "./calls/store-batchers.ts";
 import type { StoreBatchers } from "./calls/store-batchers.ts";
 import { Flush } from "./calls/flush.ts";
@@ -50,6 +51,8 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly metrics: MetricRecorder | null;
   /** The store, wrapped so that its calls are counted. */
   readonly store: Store;
+  /** The same, as callers use it: calls are repeated for a while (calls/callers-store.ts). */
+  readonly callersStore: Store;
   readonly flush: Flush;
   readonly ids: JobIds;
 
@@ -96,23 +99,25 @@ export function createServices(
   const repeated = new RepeatedLines({ log, platform });
   const metrics = hasMetrics ? new MetricRecorder({ store: given, platform, repeated }) : null;
   const store = metrics === null ? given : meteredStore(given, platform, metrics);
+  const callers = callersStore(store, { platform, giveUpMs });
   const flush = new Flush(platform);
   const ids = new JobIds(platform, store.partitions ?? 1);
   const batchers = createStoreBatchers({ store, platform, flush, ids, giveUpMs });
 
   const queuePolicies = new QueuePolicies({ store, log }, (queue) => policies.queueChanged(queue));
   const policies = new Policies(codeDefaults, (queue) => queuePolicies.of(queue));
-  const retention = new StoreRetention(store, declared, (times) => policies.retentionRead(times));
-  const limits = new LimitsInUse(store, log);
-  const budgets = new Budgets({ store, platform, flush, ids, giveUpMs, limits });
+  const retention = new StoreRetention(callers, declared, (times) => policies.retentionRead(times));
+  const limits = new LimitsInUse(callers, log);
+  const budgets = new Budgets({ store: callers, platform, flush, ids, giveUpMs, limits });
   const handled = new HandledNames();
   const knownSignals = new KnownSignals();
 
+  const callersNeeds = { store: callers, platform, ids, giveUpMs };
   const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled, knownSignals });
   const submitter = new Submitter({ platform, ids, limits, submits: batchers.submits, telemetry });
-  const schedules = new DefinedSchedules({ store, log, coder, ids, limits, planner });
-  const publishing = new Publishing({ store, coder, enqueueMiddleware, ids });
-  const webhookDocs = new WebhookDocs(store);
+  const schedules = new DefinedSchedules({ ...callersNeeds, log, coder, limits, planner });
+  const publishing = new Publishing({ ...callersNeeds, coder, enqueueMiddleware });
+  const webhookDocs = new WebhookDocs(callers);
 
   const attemptObservers: AttemptObserver[] = [];
   if (metrics !== null) attemptObservers.push(metrics.ended);
@@ -133,7 +138,7 @@ export function createServices(
 
   return {
     ...shared,
-    ...{ platform, log, repeated, metrics, store, flush, ids },
+    ...{ platform, log, repeated, metrics, store, callersStore: callers, flush, ids },
     ...batchers,
     ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },
     ...{ planner, submitter, schedules, publishing, webhookDocs },

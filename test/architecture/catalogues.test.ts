@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { errorCatalogue } from "../../src/model/error.ts";
 import { endReasons } from "../../src/model/job/end-reason.ts";
 import { createHeldPlatform } from "../support/virtual/held-platform.ts";
-import { openReference } from "../support/reference-as-store.ts";
+import { openReference } from "../support/stores/reference-as-store.ts";
 import { parseSource } from "./parsed-source.ts";
 
 const root = join(import.meta.dirname, "..", "..");

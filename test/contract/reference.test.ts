@@ -1,7 +1,7 @@
 /**
  * The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one.
  */
-import { openReference } from "../support/reference-as-store.ts";
+import { openReference } from "../support/stores/reference-as-store.ts";
 import { counterHintTitle } from "./cases/documents/counter-cases.ts";
 import { gateHintTitle } from "./cases/gate-cases.ts";
 import { hintTitle, owedHintTitle } from "./cases/hint-cases.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { openReference } from "../support/reference-as-store.ts";
+import { openReference } from "../support/stores/reference-as-store.ts";
 import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import { ruleNames, scripts } from "./vector-scripts.ts";
 import { answerScript, writeVectors } from "./vectors.ts";

@@ -31,7 +31,7 @@ import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import { note } from "./history-world.ts";
 import type { Sightings } from "./history-world.ts";
-import { openReference } from "../support/reference-as-store.ts";
+import { openReference } from "../support/stores/reference-as-store.ts";
 import {
   auditAll,
   findAll,

@@ -34,7 +34,7 @@ import type { DocPut, DueJob, EntryPut, GatePut, LeasedJob, NewJob } from "../..
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
 import { resume, signalled, suspend } from "../contract/cases/durable/journal-calls.ts";
-import { openReference } from "../support/reference-as-store.ts";
+import { openReference } from "../support/stores/reference-as-store.ts";
 import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import {
   auditAll,

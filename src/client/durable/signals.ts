@@ -12,8 +12,10 @@ import {
 import type { Broadcast, Sent } from "../../engine/durable/kept-signals.ts";
 import { carryOutKeyedSignal, keyedSignalUnit } from "../../engine/durable/keyed-signals.ts";
 import type { DurablePart, SignalSchemas } from "../../engine/durable/durable-definition.ts";
-import { callKeys, withinLimit } from "../../engine/calls/call-limit.ts";
+import { callKeys } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
+import { asOneCall } from "../../engine/calls/one-call.ts";
+import { settlesWithin } from "../../engine/calls/settles-within.ts";
 import type { Needs } from "../../engine/services.ts";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, AnySubmission } from "../../engine/submit/job-definition.ts";
@@ -81,6 +83,7 @@ export type BroadcastTarget = { readonly tag: string } | { readonly flow: string
 
 type SignalsNeeds = Needs<
   | "platform"
+  | "giveUpMs"
   | "coder"
   | "ids"
   | "reads"
@@ -92,6 +95,9 @@ type SignalsNeeds = Needs<
   | "planner"
   | "submitter"
 >;
+
+/** How long the sender waits until the kept signal is taken back. */
+const takenBackMs = 1000;
 
 export class Signals {
   readonly #needs: SignalsNeeds;
@@ -110,17 +116,14 @@ export class Signals {
     if (job !== null) checkDefinition(job, "signal");
     checkName(id, "signal: id");
     const read = this.#read("signal", name, options);
-    return withinLimit(options, {
-      ...{ platform: this.#needs.platform, what: "signal", isWrite: true },
-      run: async () => {
-        const record = await this.#needs.reads.add(id);
-        if (record === null) throw notFound(id);
-        checkIsJob(record, job?.name ?? null);
-        checkSignal(this.#needs, record, name);
-        const { signals = this.#needs.knownSignals.of(record.name) } = (job ?? {}) as Partial<DurablePart>;
-        const sent = this.#sent(read, signals, value);
-        return answerOf(await sendTo(this.#needs, id, sent), id);
-      },
+    return asOneCall(this.#needs, { what: "signal", limit: options }, async (needs) => {
+      const record = await needs.reads.add(id);
+      if (record === null) throw notFound(id);
+      checkIsJob(record, job?.name ?? null);
+      checkSignal(needs, record, name);
+      const { signals = needs.knownSignals.of(record.name) } = (job ?? {}) as Partial<DurablePart>;
+      const sent = this.#sent(read, signals, value);
+      return answerOf(await sendTo(needs, id, sent), id);
     });
   }
 
@@ -136,26 +139,25 @@ export class Signals {
     checkDefinition(job, "signal");
     checkTakes(job, name);
     const sent = this.#sent(read, (job as unknown as DurablePart).signals, value);
-    const { ids, planner, submitter, store } = this.#needs;
+    const { ids, planner } = this.#needs;
     const started = ids.placed(unitOf(this.#needs, [await planner.plan(submission)], [submission]));
     const planned = started.jobs[0] as NewJob;
     const doc = keptSignal(this.#needs, planned.id, sent);
     const unit = { ...started, docs: [...(started.docs ?? []), doc] };
-    const answer = await submitter.submit(unit, options);
-    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
-    // A unique key may be held by another run: the signal is for that one, and the kept one is taken back.
-    const [run] = answer.ids as readonly [string];
-    const made = await sendTo(this.#needs, run, sent).catch((cause: unknown) => {
-      throw unknownAfterStart(run, cause);
-    });
-    // A kept signal that stays is delivered again, which its key makes harmless.
-    await store
-      .putDocs([{ kind: doc.kind, id: doc.id, body: null, guard: "any" }])
-      .catch((error: unknown) => {
-        if (!isMillraceError(error)) throw error;
+    return asOneCall(this.#needs, { what: "signal", ids: [planned.id] }, async (needs) => {
+      const answer = await needs.submitter.submit(unit, options);
+      if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
+      // A unique key may be held by another run: the signal is for that one, and the kept one is taken back.
+      const [run] = answer.ids as readonly [string];
+      const made = await sendTo(needs, run, sent).catch((cause: unknown) => {
+        throw unknownAfterStart(run, cause);
       });
-    const isOurs = made.kind === "repeated" && answer.hows[0] === "created";
-    return isOurs ? { kind: "buffered" } : answerOf(made, run);
+      // A kept signal that stays is delivered again, which its key makes harmless.
+      const taken = needs.store.putDocs([{ kind: doc.kind, id: doc.id, body: null, guard: "any" }]);
+      await settlesWithin(needs.platform, taken, takenBackMs);
+      const isOurs = made.kind === "repeated" && answer.hows[0] === "created";
+      return isOurs ? { kind: "buffered" } : answerOf(made, run);
+    });
   }
 
   /** To every run that waits at the key now, or else to the first one that does. */
@@ -166,16 +168,12 @@ export class Signals {
     options: KeyedSignalOptions = {},
   ): Promise<KeyedSignalAnswer> {
     const unit = this.#keyed(target, name, value, { options });
-    const { submitter, platform } = this.#needs;
-    return withinLimit(options, {
-      ...{ platform, what: "signal", isWrite: true },
-      run: async () => {
-        const answer = await submitter.submit(unit);
-        if (answer.kind === "refused") return { kind: "duplicate", runs: 0 };
-        const { runs, full } = await carryOutKeyedSignal(this.#needs, unit.docs[0].id);
-        if (runs > 0) return { kind: "delivered", runs };
-        return full > 0 ? { kind: "refused", reason: "buffer-full", runs } : { kind: "buffered", runs };
-      },
+    return asOneCall(this.#needs, { what: "signal", limit: options }, async (needs) => {
+      const answer = await needs.submitter.submit(unit);
+      if (answer.kind === "refused") return { kind: "duplicate", runs: 0 };
+      const { runs, full } = await carryOutKeyedSignal(needs, unit.docs[0].id);
+      if (runs > 0) return { kind: "delivered", runs };
+      return full > 0 ? { kind: "refused", reason: "buffer-full", runs } : { kind: "buffered", runs };
     });
   }
 
@@ -255,19 +253,16 @@ export class Signals {
     if ((tag === undefined) === (flow === undefined))
       throw new MillraceError("invalid-option", `${what}: give either a tag or a flow.`);
     const read = this.#read(what, name, options);
-    const { store, ids } = this.#needs;
+    const { ids } = this.#needs;
     const chosen =
       tag === undefined ? memberTag(checkName(flow, `${what}: flow`)) : checkName(tag, `${what}: tag`);
     const body: Broadcast = { ...this.#sent(read, undefined, value), tag: chosen, cursor: null, count: 0 };
     const put = { kind: broadcastKind, id: ids.mint(), body: JSON.stringify(body), guard: "absent" as const };
-    return withinLimit(options, {
-      ...{ platform: this.#needs.platform, what, isWrite: true },
-      run: async () => {
-        const [answer] = await store.putDocs([{ ...put, due: { inMs: leftMs } }]);
-        const version = answer?.kind === "ok" ? answer.version : 0;
-        const doc = { kind: put.kind, id: put.id, body: put.body, version, dueAt: null, expiresAt: null };
-        return { runs: await carryOutBroadcast(this.#needs, doc) };
-      },
+    return asOneCall(this.#needs, { what, limit: options, isLong: true }, async (needs) => {
+      const [answer] = await needs.store.putDocs([{ ...put, due: { inMs: leftMs } }]);
+      const version = answer?.kind === "ok" ? answer.version : 0;
+      const doc = { kind: put.kind, id: put.id, body: put.body, version, dueAt: null, expiresAt: null };
+      return { runs: await carryOutBroadcast(needs, doc) };
     });
   }
 
@@ -355,7 +350,7 @@ function takes(schemas: SignalSchemas, name: string, value: unknown): boolean {
 
 /** The run is there, and the signal is kept for it: what failed is only the call that says what became of it. */
 function unknownAfterStart(run: string, cause: unknown): unknown {
-  if (!isMillraceError(cause) || cause.outcome === "unknown") return cause;
+  if (!isMillraceError(cause)) return cause;
   const message = `The run ${JSON.stringify(run)} is there and the signal is kept for it, but what became of it is unknown.`;
   return new MillraceError("outcome-unknown", message, { cause, ids: [run] });
 }

@@ -19,6 +19,8 @@ import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested
 import { submitFlow } from "../../engine/flows/submit-flow.ts";
 import { readSubmitOptions } from "../../engine/flows/submit-options.ts";
 import type { SubmitFlowOptions } from "../../engine/flows/submit-options.ts";
+import type { CallOptions } from "../../engine/calls/call-limit.ts";
+import { asOneCall } from "../../engine/calls/one-call.ts";
 import type { Needs } from "../../engine/services.ts";
 import { readFlowResult } from "../../engine/flows/part-results.ts";
 import type { Results } from "../../engine/calls/results.ts";
@@ -28,7 +30,18 @@ import { readCursor } from "../jobs/job-filter.ts";
 import type { WaitForOptions } from "../jobs/job-handle.ts";
 
 type FlowsNeeds = Needs<
-  "store" | "coder" | "ids" | "changes" | "reads" | "planner" | "log" | "policies" | "strideMs"
+  | "platform"
+  | "giveUpMs"
+  | "store"
+  | "coder"
+  | "ids"
+  | "changes"
+  | "reads"
+  | "planner"
+  | "log"
+  | "policies"
+  | "strideMs"
+  | "submitter"
 >;
 
 /** The state of a flow. It is "running" from its submit until the last of its nodes has ended. */
@@ -116,14 +129,19 @@ export class Flows {
     this.#results = results;
   }
 
-  /** @internal */
+  /** @internal @param send submits in the caller's own transaction; null for the store. */
   async submit<Results extends object>(
     given: Flow<Results>,
     options: SubmitFlowOptions,
-    send: (unit: SubmitUnit) => Promise<SubmitAnswer>,
+    send: ((unit: SubmitUnit) => Promise<SubmitAnswer>) | null,
+    limit?: CallOptions,
   ): Promise<FlowRun<Results>> {
     const planned = readSubmitOptions(given, options);
-    const { id, how } = await submitFlow(this.#needs, given, planned, send);
+    const { id, how } = await (send !== null
+      ? submitFlow(this.#needs, given, planned, send)
+      : asOneCall(this.#needs, { what: "submit", isLong: true }, (needs) =>
+          submitFlow(needs, given, planned, (unit) => needs.submitter.submit(unit, limit)),
+        ));
     return new FlowRun(this, id, how);
   }
 
@@ -191,9 +209,14 @@ export class Flows {
     const { reason = "asked", pendingOnly = false } = given;
     if (typeof reason !== "string") throw invalidOption("flows.cancel: the reason must be a text.");
     checkBoolean(pendingOnly, "flows.cancel: pendingOnly");
-    const flow = await this.#mustRead(id);
-    await cancelWhole(this.#needs, flow, { reason, pendingOnly });
-    return viewFlow(await this.#mustRead(id));
+    checkName(id, "flow id");
+    return asOneCall(this.#needs, { what: "flows.cancel", isLong: true }, async (needs) => {
+      const flow = await readFlow(needs, id);
+      await cancelWhole(needs, flow, { reason, pendingOnly });
+      // It is cancelled, whether it can be read again or not.
+      const after = await this.#needs.reads.add(id).catch(() => null);
+      return viewFlow(after ?? { ...flow, cancelAsked: true });
+    });
   }
 
   /**
@@ -206,19 +229,14 @@ export class Flows {
     const given = checkOptions(options, "flows.replay", ["nodes", "withRest"]) as ReplayFlowOptions;
     const { nodes, withRest = nodes === "all" } = given;
     checkBoolean(withRest, "flows.replay: withRest");
-    const flow = await this.#mustRead(id);
+    checkName(id, "flow id");
     const named = nodes === undefined || nodes === "all" ? undefined : [nodes].flat();
     for (const name of named ?? []) checkName(name, "flows.replay: nodes");
-    const all = nodes === "all" ? await this.#endedJobs(id) : named;
-    return replayNodes(this.#needs, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
-  }
-
-  async #endedJobs(id: string): Promise<readonly string[]> {
-    const paths: string[] = [];
-    for await (const page of allMembers(this.#needs, id))
-      for (const job of page)
-        if (isTerminal(job.state) && flowMetaOf(job).part === undefined) paths.push(pathOfId(job.id));
-    return paths;
+    return asOneCall(this.#needs, { what: "flows.replay", isLong: true }, async (needs) => {
+      const flow = await readFlow(needs, id);
+      const all = nodes === "all" ? await endedJobs(needs, id) : named;
+      return replayNodes(needs, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
+    });
   }
 
   /** @internal The results of the last nodes, by name. */
@@ -252,6 +270,14 @@ export class Flows {
   async #mustRead(id: string): Promise<JobRecord> {
     return readFlow(this.#needs, checkName(id, "flow id"));
   }
+}
+
+async function endedJobs(needs: Needs<"store">, id: string): Promise<readonly string[]> {
+  const paths: string[] = [];
+  for await (const page of allMembers(needs, id))
+    for (const job of page)
+      if (isTerminal(job.state) && flowMetaOf(job).part === undefined) paths.push(pathOfId(job.id));
+  return paths;
 }
 
 /** A handle of a submitted flow. */

@@ -1,7 +1,7 @@
 /** Operator changes whose reply was lost, on the reference model, which keeps the token of a job's last change. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";

@@ -137,7 +137,7 @@ export class JobChanges {
 
 /** An error after some jobs were changed must not claim that the call did not happen. */
 function afterOthers(error: unknown, acted: number): unknown {
-  if (!isMillraceError(error) || error.outcome === "unknown") return error;
+  if (!isMillraceError(error)) return error;
   const text = `The call had acted on ${acted} jobs, and then failed: ${error.message}`;
   return new MillraceError(error.code, text, { cause: error, outcome: "unknown" });
 }

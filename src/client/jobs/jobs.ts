@@ -5,6 +5,7 @@
  */
 import { callKeys, checkCallOptions, withinLimit } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
+import { asOneCall } from "../../engine/calls/one-call.ts";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -47,6 +48,7 @@ import type { JobView } from "./job-view.ts";
 type JobsNeeds = Needs<
   | "store"
   | "platform"
+  | "giveUpMs"
   | "coder"
   | "strideMs"
   | "log"
@@ -141,6 +143,13 @@ const deleteAnswers = [
   ...["deleted", "running", "flow-member", "has-undo", "not-found"],
 ] as const satisfies DeleteAnswer[];
 
+/** One call of a caller (engine/calls/one-call.ts). */
+interface JobCall {
+  readonly needs: JobsNeeds;
+  readonly changes: JobChanges;
+  readonly isOver: () => boolean;
+}
+
 export class Jobs {
   readonly #needs: JobsNeeds;
   readonly #changes: JobChanges;
@@ -224,8 +233,8 @@ export class Jobs {
     options: string | CancelOptions = {},
   ): Promise<CancelAnswer | Answers<CancelAnswer>> {
     const given: CancelOptions = typeof options === "string" ? { reason: options } : options;
-    return this.#act("cancel", target, given, (isOver) =>
-      cancelJobs(this.#needs, this.#changes, target, given, isOver),
+    return this.#act("cancel", target, given, ({ needs, changes, isOver }) =>
+      cancelJobs(needs, changes, target, given, isOver),
     );
   }
 
@@ -239,7 +248,7 @@ export class Jobs {
     target: string | JobQuery,
     options: RetryJobOptions = {},
   ): Promise<RetryAnswer | Answers<RetryAnswer>> {
-    return this.#act("retry", target, options, async (isOver) => {
+    return this.#act("retry", target, options, async ({ needs, changes, isOver }) => {
       const known = ["delay", "runAt", "resetAttempts", "fromStart", "input", "perSecond", ...callKeys];
       checkOptions(options, "retry", known);
       const { perSecond } = options;
@@ -250,7 +259,7 @@ export class Jobs {
       const when = readWhen(options, "retry");
       const edit = this.#editOf(options);
       const { strideMs } = this.#needs;
-      const members = new MemberReplays(this.#needs);
+      const members = new MemberReplays(needs);
       // A flow brings back its member as it was, so the call may change nothing.
       const isPlain = Object.entries(options).every(
         ([key, value]) => value === undefined || (callKeys as readonly string[]).includes(key),
@@ -259,7 +268,7 @@ export class Jobs {
       const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
         if (isOfFlow(record)) return isPlain ? members.retry(record) : "flow-member";
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
-        const answer = await this.#changes.changeAsRead(record, (read) => [
+        const answer = await changes.changeAsRead(record, (read) => [
           replayChange(
             { ...read, policy: this.#needs.policies.read(read.policy) },
             { due, resetsAttempts, strideMs, isFromStart, ...(edit === undefined ? {} : { edit }) },
@@ -268,8 +277,8 @@ export class Jobs {
         if (isMade(answer)) return "replayed";
         return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
       };
-      if (typeof target === "string") return this.#one(target, retryOne);
-      return this.#changes.each(overStates(target, ["failed"]), retryAnswers, retryOne, isOver);
+      if (typeof target === "string") return one(changes, target, retryOne);
+      return changes.each(overStates(target, ["failed"]), retryAnswers, retryOne, isOver);
     });
   }
 
@@ -284,7 +293,8 @@ export class Jobs {
     target: string | JobQuery,
     options: DeleteOptions = {},
   ): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
-    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, options, (isOver) => {
+    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, options, (call) => {
+      const { changes, isOver } = call;
       checkOptions(options, "delete", ["force", ...callKeys]);
       const isForced = checkBoolean(options.force ?? false, "delete: force");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
@@ -293,12 +303,12 @@ export class Jobs {
         const { durable } = record;
         const run = { policy: this.#needs.policies.read(record.policy), durable };
         if (!isForced && !isTerminal(record.state) && !mayDelete(run)) return "has-undo";
-        const changes = run.policy.durable === null ? [change] : [{ ...change, marks: marksAsRead(durable) }];
-        const answer = await this.#changes.change(record.id, changes);
+        const made = run.policy.durable === null ? [change] : [{ ...change, marks: marksAsRead(durable) }];
+        const answer = await changes.change(record.id, made);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
-      if (typeof target === "string") return this.#deleteOne(target, deleteOne);
-      return this.#changes.each(overStates(target, deleteChange.states), deleteAnswers, deleteOne, isOver);
+      if (typeof target === "string") return deleteById(call, target, deleteOne);
+      return changes.each(overStates(target, deleteChange.states), deleteAnswers, deleteOne, isOver);
     });
   }
 
@@ -307,15 +317,15 @@ export class Jobs {
    * then finds as `context.attached`.
    */
   runNow(id: string, options: RunNowOptions = {}): Promise<RunNowAnswer> {
-    return this.#act("runNow", id, options, () => {
+    return this.#act("runNow", id, options, ({ changes }) => {
       checkName(id, "runNow: id");
       checkOptions(options, "runNow", ["input", "attach", ...callKeys]);
       const input = this.#editOf(options);
       const attached =
         options.attach === undefined ? undefined : this.#needs.coder.encode(options.attach, "attach");
-      return this.#one(id, async (record) => {
+      return one(changes, id, async (record) => {
         if (isFlow(record)) return "not-found";
-        const answer = await this.#changes.changeAsRead(record, (read) => {
+        const answer = await changes.changeAsRead(record, (read) => {
           checkInputEdit(read, input);
           const meta =
             attached === undefined ? {} : { meta: writeMeta({ ...readMeta(read.meta), attached }) };
@@ -331,22 +341,26 @@ export class Jobs {
   }
 
   reschedule(id: string, when: WhenOptions & CallOptions): Promise<void> {
-    return this.#actOn("reschedule", id, when, () => {
+    return this.#actOn("reschedule", id, when, async ({ changes }) => {
       const given = checkOptions(when, "reschedule", ["delay", "runAt", ...callKeys]);
       if (given["delay"] === undefined && given["runAt"] === undefined)
         throw new MillraceError(
           "invalid-option",
           "reschedule: give delay or runAt; runNow() starts it at once.",
         );
-      return this.#reschedule(id, readWhen(when, "reschedule"));
+      const due = readWhen(when, "reschedule");
+      const answer = await changes.changeAsRead(await changes.mustRead(id), (record) => [
+        rescheduleChange(this.#waiting(record), due, this.#needs.strideMs),
+      ]);
+      refuse(answer, id);
     });
   }
 
   /** Changes input, priority or headers of a job that has not started. */
-  edit(id: string, changes: EditJobOptions & CallOptions): Promise<void> {
-    return this.#actOn("edit", id, changes, async () => {
-      checkOptions(changes, "edit", ["input", "priority", "headers", ...callKeys]);
-      const { priority, headers: given } = changes;
+  edit(id: string, edits: EditJobOptions & CallOptions): Promise<void> {
+    return this.#actOn("edit", id, edits, async ({ changes }) => {
+      checkOptions(edits, "edit", ["input", "priority", "headers", ...callKeys]);
+      const { priority, headers: given } = edits;
       const { policy, headers } = readEnqueueOptions(
         {
           ...(priority === undefined ? {} : { priority }),
@@ -355,8 +369,8 @@ export class Jobs {
         "edit",
       );
       const { level } = policy;
-      const input = this.#editOf(changes);
-      const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+      const input = this.#editOf(edits);
+      const answer = await changes.changeAsRead(await changes.mustRead(id), (record) => {
         if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
         checkInputEdit(record, input);
         const { isReadable, order } = this.#needs.policies.read(record.policy);
@@ -379,10 +393,10 @@ export class Jobs {
    * as cancelled.
    */
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
-    return this.#actOn("revoke", id, limit, async () => {
+    return this.#actOn("revoke", id, limit, async ({ changes }) => {
       checkCallOptions(limit, "revoke");
-      const record = await this.#changes.mustRead(id);
-      const answer = await this.#changes.changeAsRead(record, (read) =>
+      const record = await changes.mustRead(id);
+      const answer = await changes.changeAsRead(record, (read) =>
         revokeChanges(
           { ...read, policy: this.#needs.policies.read(read.policy, read.queue) },
           this.#needs.strideMs,
@@ -392,43 +406,18 @@ export class Jobs {
     });
   }
 
-  async #reschedule(id: string, due: Due): Promise<void> {
-    const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => [
-      rescheduleChange(this.#waiting(record), due, this.#needs.strideMs),
-    ]);
-    refuse(answer, id);
-  }
-
   #waiting({ policy, countsAttempt, fence }: JobRecord): Parameters<typeof rescheduleChange>[0] {
     return { policy: this.#needs.policies.read(policy), countsAttempt, hasStarted: fence > 0 };
-  }
-
-  /** If no job has the id, unreadable records of that id are deleted: they are all that is left of the job. */
-  async #deleteOne(
-    id: string,
-    deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
-  ): Promise<DeleteAnswer> {
-    const answer = await this.#one(id, deleteOne);
-    if (answer !== "not-found") return answer;
-    return (await deleteUnreadableJob(this.#needs.store, id)) ? "deleted" : answer;
-  }
-
-  async #one<Answer extends string>(
-    id: string,
-    act: (record: JobRecord) => Promise<Answer>,
-  ): Promise<Answer | "not-found"> {
-    const record = await this.#changes.read(id);
-    return record === null ? "not-found" : act(record);
   }
 
   #read<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
     return withinLimit(limit, { platform: this.#needs.platform, what, isWrite: false, run });
   }
 
-  #actOn(what: string, id: string, limit: CallOptions, act: () => Promise<void>): Promise<void> {
-    return this.#act(what, id, limit, () => {
+  #actOn(what: string, id: string, limit: CallOptions, act: (call: JobCall) => Promise<void>): Promise<void> {
+    return this.#act(what, id, limit, (call) => {
       checkName(id, `${what}: id`);
-      return act();
+      return act(call);
     });
   }
 
@@ -437,11 +426,13 @@ export class Jobs {
     what: string,
     target: string | JobQuery,
     limit: CallOptions,
-    act: (isOver: () => boolean) => Promise<Answer>,
+    act: (call: JobCall) => Promise<Answer>,
   ): Promise<Answer> {
     if (typeof target === "string") checkName(target, `${what}: id`);
-    const run = async (isOver: () => boolean): Promise<Answer> => act(isOver);
-    return withinLimit(limit, { platform: this.#needs.platform, what, isWrite: true, run });
+    const isLong = typeof target !== "string";
+    return asOneCall(this.#needs, { what, limit, isLong }, async (needs, isOver) =>
+      act({ needs, changes: new JobChanges(needs), isOver }),
+    );
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {
@@ -456,6 +447,26 @@ export class Jobs {
       return { level: "warn", message: body };
     }
   }
+}
+
+/** If no job has the id, unreadable records of that id are deleted: they are all that is left of the job. */
+async function deleteById(
+  { needs, changes }: JobCall,
+  id: string,
+  deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
+): Promise<DeleteAnswer> {
+  const answer = await one(changes, id, deleteOne);
+  if (answer !== "not-found") return answer;
+  return (await deleteUnreadableJob(needs.store, id)) ? "deleted" : answer;
+}
+
+async function one<Answer extends string>(
+  changes: JobChanges,
+  id: string,
+  act: (record: JobRecord) => Promise<Answer>,
+): Promise<Answer | "not-found"> {
+  const record = await changes.read(id);
+  return record === null ? "not-found" : act(record);
 }
 
 function isTyped(given: readonly unknown[]): given is [AnyJob, string, CallOptions?] {

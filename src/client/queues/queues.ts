@@ -9,6 +9,8 @@
 import type { Needs } from "../../engine/services.ts";
 import { allGates, changeGate, readGate } from "../../engine/limits/change-gate.ts";
 import type { GateChange } from "../../engine/limits/change-gate.ts";
+import { asOneCall } from "../../engine/calls/one-call.ts";
+import { settlesWithin } from "../../engine/calls/settles-within.ts";
 import { changePut, raise } from "../../engine/fleet/change-numbers.ts";
 import { settingsOfGate } from "./queue-settings.ts";
 import type { QueueSettings } from "./queue-settings.ts";
@@ -33,7 +35,10 @@ import { checkOptions, invalidOption } from "../../model/option.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { afterPolicyEdit } from "../../model/fleet/queue-policy.ts";
 
-type QueuesNeeds = Needs<"store" | "log" | "queuePolicies">;
+type QueuesNeeds = Needs<"store" | "platform" | "giveUpMs" | "log" | "queuePolicies">;
+
+/** How long a change waits until the others are told of it. */
+const tellMs = 1000;
 
 export class Queues {
   readonly #needs: QueuesNeeds;
@@ -148,16 +153,23 @@ export class Queues {
     change: (body: LimitBody) => GateChange | null,
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
-    await changeGate(
-      this.#needs.store,
-      key,
-      ({ body }) => change(body),
-      (next, now) => {
-        const extra = JSON.stringify(settingsOfGate(queue, next, now));
-        return { kind: "queue-changed", subject: queue, extra };
-      },
+    const { after, found } = await asOneCall(this.#needs, { what }, ({ store }) =>
+      changeGate(
+        store,
+        key,
+        ({ body }) => change(body),
+        (next, now) => {
+          const extra = JSON.stringify(settingsOfGate(queue, next, now));
+          return { kind: "queue-changed", subject: queue, extra };
+        },
+      ),
     );
-    await Promise.all([this.#needs.queuePolicies.refresh(), raise(this.#needs, [changePut("settings")])]);
-    return this.settings(queue);
+    // It is changed. Whoever cannot be told now reads it by the next slow read.
+    await settlesWithin(this.#needs.platform, this.#tell(), tellMs);
+    return settingsOfGate(queue, after, found.now);
+  }
+
+  #tell(): Promise<unknown> {
+    return Promise.all([this.#needs.queuePolicies.refresh(), raise(this.#needs, [changePut("settings")])]);
   }
 }

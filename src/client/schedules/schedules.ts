@@ -3,6 +3,7 @@
  * code's own definition changes.
  */
 import { allDocs } from "../../engine/docs/all-docs.ts";
+import { asOneCall } from "../../engine/calls/one-call.ts";
 import type { Needs } from "../../engine/services.ts";
 import { beginBackfill, readProgress, stopBackfill } from "../../engine/schedules/backfills.ts";
 import type { BackfillProgress } from "../../engine/schedules/backfills.ts";
@@ -38,7 +39,9 @@ import { nextTick } from "../../model/schedule/rule-ticks.ts";
 import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 
-type SchedulesNeeds = Needs<"store" | "coder" | "ids" | "schedules" | "reads" | "submitter" | "policies">;
+type SchedulesNeeds = Needs<
+  "store" | "platform" | "giveUpMs" | "coder" | "ids" | "schedules" | "reads" | "submitter" | "policies"
+>;
 
 export type { BackfillProgress } from "../../engine/schedules/backfills.ts";
 
@@ -104,35 +107,24 @@ export class Schedules {
   /** Makes one job or flow at once, even if the schedule is paused or has ended. @returns its id. */
   async runNow(name: string): Promise<string> {
     checkName(name, "schedules.runNow: name");
-    const needs = this.#needs;
-    for (let tries = 0; tries < triesMax; tries++) {
-      const { doc, state, template } = await mustFind(needs, name);
-      const id = needs.ids.mint(partitionOfDoc(needs, doc.id));
-      const { now } = await needs.store.describe();
-      const jobs = jobsOfFiring(template, { id, schedule: name, tick: null });
-      const answer = await needs.submitter.submit({
-        jobs,
-        docs: [schedulePut(doc, afterRunNow(state, id), now)],
-      });
-      if (answer.kind === "ok") return id;
-      if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
-      // If the reply of the first try was lost, its repeat is refused by the version that the first try raised.
-      if ((await needs.reads.add(id)) !== null) return id;
-    }
-    throw contended(name);
+    return asOneCall(this.#needs, { what: "schedules.runNow" }, (needs) => fireNow(needs, name));
   }
 
   /** Deletes the schedule and its backfill; its jobs stay. @returns false if there was no such schedule. */
   async delete(name: string): Promise<boolean> {
     checkName(name, "schedules.delete: name");
-    const needs = this.#needs;
-    const docs = [
-      ...(await findDocs(needs, scheduleKind, name)),
-      ...(await findDocs(needs, backfillKind, name)),
-    ];
-    await needs.store.putDocs(docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
-    needs.schedules.delete(name);
-    return docs.some(({ kind }) => kind === scheduleKind);
+    const { schedules } = this.#needs;
+    return asOneCall(this.#needs, { what: "schedules.delete" }, async (needs) => {
+      const docs = [
+        ...(await findDocs(needs, scheduleKind, name)),
+        ...(await findDocs(needs, backfillKind, name)),
+      ];
+      await needs.store.putDocs(
+        docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })),
+      );
+      schedules.delete(name);
+      return docs.some(({ kind }) => kind === scheduleKind);
+    });
   }
 
   /** The next ticks by the store's clock, without jitter, whether it is paused or not. */
@@ -158,7 +150,9 @@ export class Schedules {
    */
   async backfill(name: string, options: BackfillOptions): Promise<BackfillProgress> {
     checkName(name, "schedules.backfill: name");
-    return beginBackfill(this.#needs, name, options);
+    return asOneCall(this.#needs, { what: "schedules.backfill" }, (needs) =>
+      beginBackfill(needs, name, options),
+    );
   }
 
   /** The progress of the last backfill; null if there was none, or if it ended a week ago. */
@@ -170,7 +164,7 @@ export class Schedules {
   /** Fires no more ticks of the backfill; its jobs run on. @returns false if there was none. */
   async stopBackfill(name: string): Promise<boolean> {
     checkName(name, "schedules.stopBackfill: name");
-    return stopBackfill(this.#needs, name);
+    return asOneCall(this.#needs, { what: "schedules.stopBackfill" }, (needs) => stopBackfill(needs, name));
   }
 
   async #change(
@@ -179,6 +173,27 @@ export class Schedules {
     decide: (found: ReadableSchedule, now: number) => ScheduleState | null,
   ): Promise<ScheduleView> {
     checkName(name, `schedules.${what}: name`);
-    return viewSchedule(this.#needs, await changeSchedule(this.#needs, name, decide));
+    const changed = await asOneCall(this.#needs, { what: `schedules.${what}` }, (needs) =>
+      changeSchedule(needs, name, decide),
+    );
+    return viewSchedule(this.#needs, changed);
   }
+}
+
+async function fireNow(needs: SchedulesNeeds, name: string): Promise<string> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const { doc, state, template } = await mustFind(needs, name);
+    const id = needs.ids.mint(partitionOfDoc(needs, doc.id));
+    const { now } = await needs.store.describe();
+    const jobs = jobsOfFiring(template, { id, schedule: name, tick: null });
+    const answer = await needs.submitter.submit({
+      jobs,
+      docs: [schedulePut(doc, afterRunNow(state, id), now)],
+    });
+    if (answer.kind === "ok") return id;
+    if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
+    // If the reply of the first try was lost, its repeat is refused by the version that the first try raised.
+    if ((await needs.reads.add(id)) !== null) return id;
+  }
+  throw contended(name);
 }

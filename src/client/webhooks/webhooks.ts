@@ -1,4 +1,5 @@
 /** Webhooks at run time, for all processes of the store: which events are sent to which URL. */
+import { asOneCall } from "../../engine/calls/one-call.ts";
 import type { Needs } from "../../engine/services.ts";
 import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { readEnd } from "../../engine/events/feed-pages.ts";
@@ -12,11 +13,14 @@ import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import { hookTag, readWebhook, webhookQueue, webhooksId, webhooksMax } from "../../model/events/webhook.ts";
 import type { Webhook, WebhookOptions } from "../../model/events/webhook.ts";
+import type { Store } from "../../store/store.ts";
 import type { Answers } from "../jobs/cancel-jobs.ts";
 import type { AttemptView, JobView } from "../jobs/job-view.ts";
 import type { Jobs, RetryAnswer } from "../jobs/jobs.ts";
 
-type WebhooksNeeds = Needs<"store" | "coder" | "ids" | "planner" | "submitter" | "webhookDocs">;
+type WebhooksNeeds = Needs<
+  "store" | "platform" | "giveUpMs" | "coder" | "ids" | "planner" | "submitter" | "webhookDocs"
+>;
 
 export interface WebhookView {
   readonly name: string;
@@ -47,6 +51,9 @@ export interface DeadDelivery {
   readonly endedAt: Date | null;
 }
 
+/** How often a test is tried while others change the webhooks. */
+const triesMax = 100;
+
 export class Webhooks {
   readonly #needs: WebhooksNeeds;
   readonly #jobs: Jobs;
@@ -65,16 +72,19 @@ export class Webhooks {
     const { hook, secrets } = readWebhook(name, options);
     const added: Webhook = { ...hook, secrets: needs.coder.encode(secrets, "secret") };
     deliveriesTo(needs, added);
-    // The position is written first: a webhook without one would get every event that the feed keeps.
-    await needs.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
-    await needs.webhookDocs.change((hooks) => {
-      const known = hooks.find((each) => each.name === name);
-      if (known === undefined && hooks.length >= webhooksMax)
-        throw invalidOption(`There are at most ${webhooksMax} webhooks in a store.`);
-      const others = hooks.filter((each) => each.name !== name);
-      return [...others, { ...added, isPaused: known?.isPaused ?? false }];
+    return asOneCall(needs, { what: "webhooks.add" }, async ({ store, webhookDocs }) => {
+      // The position is written first: a webhook without one would get every event that the feed keeps.
+      await store.putDocs([positionPut(name, await positionNow(store), "absent")]);
+      const position = (await webhookDocs.positions([name], store)).get(name);
+      const hooks = await webhookDocs.change((found) => {
+        const known = found.find((each) => each.name === name);
+        if (known === undefined && found.length >= webhooksMax)
+          throw invalidOption(`There are at most ${webhooksMax} webhooks in a store.`);
+        const others = found.filter((each) => each.name !== name);
+        return [...others, { ...added, isPaused: known?.isPaused ?? false }];
+      }, store);
+      return this.#viewOf(name, hooks, position);
     });
-    return this.#mustGet(name);
   }
 
   /**
@@ -83,13 +93,15 @@ export class Webhooks {
    */
   async delete(name: string): Promise<boolean> {
     checkName(name, "webhooks.delete: name");
-    let isFound = false;
-    await this.#needs.webhookDocs.change((hooks) => {
-      isFound = hooks.some((each) => each.name === name);
-      return isFound ? hooks.filter((each) => each.name !== name) : null;
+    return asOneCall(this.#needs, { what: "webhooks.delete" }, async ({ store, webhookDocs }) => {
+      let isFound = false;
+      await webhookDocs.change((hooks) => {
+        isFound = hooks.some((each) => each.name === name);
+        return isFound ? hooks.filter((each) => each.name !== name) : null;
+      }, store);
+      await store.putDocs([positionPut(name, null, "any")]);
+      return isFound;
     });
-    await this.#needs.store.putDocs([positionPut(name, null, "any")]);
-    return isFound;
   }
 
   async list(): Promise<readonly WebhookView[]> {
@@ -116,18 +128,19 @@ export class Webhooks {
   /** Makes one delivery of the kind "test". @returns the id of the job that delivers it. */
   async test(name: string): Promise<string> {
     checkName(name, "webhooks.test: name");
-    const needs = this.#needs;
-    const { version, hooks } = await needs.webhookDocs.find();
-    const hook = hooks.find((each) => each.name === name);
-    if (hook === undefined) throw unknownWebhook(name);
-    const { now } = await needs.store.describe();
-    const jobs = [deliveriesTo(needs, hook)({ kind: "test", at: new Date(now) })];
-    const answer = await needs.submitter.submit({
-      jobs,
-      checks: [{ kind: webhookKind, id: webhooksId, version }],
+    return asOneCall(this.#needs, { what: "webhooks.test" }, async (needs) => {
+      for (let tries = 1; ; tries++) {
+        const { version, hooks } = await needs.webhookDocs.find(needs.store);
+        const hook = hooks.find((each) => each.name === name);
+        if (hook === undefined) throw unknownWebhook(name);
+        const { now } = await needs.store.describe();
+        const jobs = [deliveriesTo(needs, hook)({ kind: "test", at: new Date(now) })];
+        const checks = [{ kind: webhookKind, id: webhooksId, version }];
+        const answer = await needs.submitter.submit({ jobs, checks });
+        if (answer.kind === "ok") return answer.ids[0] as string;
+        if (answer.reason !== "doc-changed" || tries === triesMax) throw refusalError(answer, jobs);
+      }
     });
-    if (answer.kind === "refused") throw refusalError(answer, jobs);
-    return answer.ids[0] as string;
   }
 
   /** Deliveries that failed for good, the newest first: of one hook, or of all. */
@@ -139,7 +152,7 @@ export class Webhooks {
   /** Tries dead deliveries again, with all their attempts: one by its id, or all of a webhook. They keep their ids. */
   redeliver(target: { id: string }): Promise<RetryAnswer>;
   redeliver(target: { webhook: string }): Promise<Answers<RetryAnswer>>;
-  redeliver(target: { id?: string; webhook?: string }): Promise<RetryAnswer | Answers<RetryAnswer>> {
+  async redeliver(target: { id?: string; webhook?: string }): Promise<RetryAnswer | Answers<RetryAnswer>> {
     const { id, webhook } = checkOptions(target, "webhooks.redeliver", ["id", "webhook"]) as typeof target;
     if ((id === undefined) === (webhook === undefined))
       throw invalidOption("webhooks.redeliver: give either { id } or { webhook }.");
@@ -153,26 +166,22 @@ export class Webhooks {
 
   async #pause(what: string, name: string, isPaused: boolean): Promise<WebhookView> {
     checkName(name, `webhooks.${what}: name`);
-    await this.#needs.webhookDocs.change((hooks) => {
-      const hook = hooks.find((each) => each.name === name);
-      if (hook === undefined) throw unknownWebhook(name);
-      if (hook.isPaused === isPaused) return null;
-      return hooks.map((each) => (each === hook ? { ...hook, isPaused } : each));
+    return asOneCall(this.#needs, { what: `webhooks.${what}` }, async ({ store, webhookDocs }) => {
+      const position = (await webhookDocs.positions([name], store)).get(name);
+      const changed = await webhookDocs.change((hooks) => {
+        const hook = hooks.find((each) => each.name === name);
+        if (hook === undefined) throw unknownWebhook(name);
+        if (hook.isPaused === isPaused) return null;
+        return hooks.map((each) => (each === hook ? { ...hook, isPaused } : each));
+      }, store);
+      return this.#viewOf(name, changed, position);
     });
-    return this.#mustGet(name);
   }
 
-  async #mustGet(name: string): Promise<WebhookView> {
-    const view = await this.get(name);
-    if (view === null) throw unknownWebhook(name);
-    return view;
-  }
-
-  async #positionNow(): Promise<HookPosition> {
-    const { store } = this.#needs;
-    const numbers = Array.from({ length: store.partitions ?? 1 }, (_, number) => number);
-    const ends = await Promise.all(numbers.map((number) => readEnd(store, number)));
-    return { cursor: writeCursor(ends.map((after) => ({ after, skip: 0 }))), gaps: 0 };
+  #viewOf(name: string, hooks: readonly Webhook[], position: HookPosition | undefined): WebhookView {
+    const hook = hooks.find((each) => each.name === name);
+    if (hook === undefined) throw unknownWebhook(name);
+    return this.#view(hook, position);
   }
 
   #view(hook: Webhook, position: HookPosition | undefined): WebhookView {
@@ -193,6 +202,12 @@ export class Webhooks {
       return 0;
     }
   }
+}
+
+async function positionNow(store: Store): Promise<HookPosition> {
+  const numbers = Array.from({ length: store.partitions ?? 1 }, (_, number) => number);
+  const ends = await Promise.all(numbers.map((number) => readEnd(store, number)));
+  return { cursor: writeCursor(ends.map((after) => ({ after, skip: 0 }))), gaps: 0 };
 }
 
 function viewDead({ id, input, failures, endedAt }: JobView): DeadDelivery {

@@ -157,3 +157,53 @@ describe("natural batching", () => {
     await expect(run(batcher.add(1))).rejects.toThrow("a bug");
   });
 });
+
+describe("giving up", () => {
+  test("an item is given up after giveUp from when it was pushed, also behind a batch that hangs", async () => {
+    const { batcher, run, platform } = open(() => new Promise(() => undefined));
+    const from = platform.time.now;
+    const ends: [code: string, outcome: string, afterMs: number][] = [];
+    const push = (item: number): Promise<void> =>
+      batcher.add(item).then(
+        () => undefined,
+        (error: MillraceError) => void ends.push([error.code, error.outcome, platform.time.now - from]),
+      );
+    const first = push(1);
+    await run(new Promise<void>((resolve) => void platform.setTimer(400, resolve)));
+    await run(Promise.all([first, push(2)]));
+    expect(ends).toEqual([
+      ["outcome-unknown", "unknown", 1000],
+      ["store-unavailable", "did-not-happen", 1400],
+    ]);
+  });
+
+  test("what was given up before it was sent is not sent later, and a late answer is dropped", async () => {
+    const sent: number[] = [];
+    let answer = (): void => undefined;
+    const { batcher, run, platform } = open(async (items) => {
+      sent.push(...items);
+      if (items[0] === 1) await new Promise<void>((resolve) => (answer = resolve));
+      return [...items];
+    });
+    const outcomeOf = (item: number): Promise<unknown> =>
+      batcher.add(item).catch((error: MillraceError) => error.outcome);
+    const first = outcomeOf(1);
+    await run(new Promise<void>((resolve) => void platform.setTimer(1, resolve)));
+    expect(await run(Promise.all([first, outcomeOf(2)]))).toEqual(["unknown", "did-not-happen"]);
+    const third = batcher.add(3);
+    answer();
+    expect(await run(third)).toBe(3);
+    expect(sent).toEqual([1, 3]);
+  });
+
+  test("in a line that moves, an item waits for longer than giveUp", async () => {
+    const { batcher, run, platform } = open(
+      async (items) => {
+        await new Promise<void>((resolve) => void platform.setTimer(600, resolve));
+        return [...items];
+      },
+      { weightMax: 1, weigh: () => 1 },
+    );
+    expect(await run(Promise.all([1, 2, 3, 4].map((item) => batcher.add(item))))).toEqual([1, 2, 3, 4]);
+  });
+});

@@ -30,6 +30,8 @@ export interface LimitedCall<Answer> {
   readonly isWrite: boolean;
   /** The ids that the call mints, if it mints any. */
   readonly ids?: readonly string[];
+  /** When the caller gives up without a `timeout`, or before it; left out for never. */
+  readonly giveUp?: { readonly afterMs: number; readonly late: () => MillraceError };
   /** `isOver` returns true once the caller has given up, so that a call of several steps stops. */
   readonly run: (isOver: () => boolean) => Promise<Answer>;
 }
@@ -42,14 +44,13 @@ export function withinLimit<Answer>(
 ): Promise<Answer> {
   if (limit !== undefined && (typeof limit !== "object" || limit === null))
     throw new MillraceError("invalid-option", `${call.what}: the options must be an object.`);
-  if (limit === undefined || (limit.timeout === undefined && limit.signal === undefined))
-    return call.run(never);
-  const { platform, what, isWrite, ids } = call;
+  const { platform, what, isWrite, ids, giveUp } = call;
+  const { signal, timeout } = limit ?? {};
+  if (timeout === undefined && signal === undefined && giveUp === undefined) return call.run(never);
   return new Promise((resolve, reject) => {
-    const { signal } = limit;
     if (signal !== undefined && !(signal instanceof AbortSignal))
       throw new MillraceError("invalid-option", `${what}: signal must be an AbortSignal.`);
-    const timeoutMs = limit.timeout === undefined ? null : durationMs(limit.timeout, `${what}: timeout`);
+    const timeoutMs = timeout === undefined ? null : durationMs(timeout, `${what}: timeout`);
     const cause = (): { cause: unknown } => ({ cause: signal?.reason });
     if (signal?.aborted === true)
       throw new MillraceError("aborted", `${what} was aborted before it began.`, cause());
@@ -63,6 +64,7 @@ export function withinLimit<Answer>(
       if (isOver) return;
       isOver = true;
       timer?.cancel();
+      givingUp?.cancel();
       signal?.removeEventListener("abort", aborted);
       settle();
     };
@@ -76,6 +78,10 @@ export function withinLimit<Answer>(
       end(() => reject(new MillraceError(code, message, outcome)));
     };
     const timer = timeoutMs === null ? null : platform.setTimer(timeoutMs, late);
+    const givingUp =
+      giveUp === undefined
+        ? null
+        : platform.setTimer(giveUp.afterMs, () => end(() => reject(giveUp.late())), false);
     signal?.addEventListener("abort", aborted, { once: true });
     call
       .run(() => isOver)

@@ -20,20 +20,18 @@ export function settlesWithin(
 }
 
 /**
- * @returns the promise's value. If it takes longer, rejects with `outcome-unknown`, so that a call that never ends
- * blocks nothing else.
+ * @returns the promise's value. If it takes longer, rejects with `late`, by default with `outcome-unknown`, so that a
+ * call that never ends blocks nothing else.
  */
 export function answersWithin<Value>(
   platform: Platform,
   promise: Promise<Value>,
   limitMs: number,
+  late = (): MillraceError =>
+    new MillraceError("outcome-unknown", `The store did not answer within ${durationText(limitMs)}.`),
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const late = (): void =>
-      reject(
-        new MillraceError("outcome-unknown", `The store did not answer within ${durationText(limitMs)}.`),
-      );
-    const timer = platform.setTimer(limitMs, late, false);
+    const timer = platform.setTimer(limitMs, () => reject(late()), false);
     promise.then(resolve, reject).finally(() => timer.cancel());
   });
 }

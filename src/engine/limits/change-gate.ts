@@ -31,6 +31,14 @@ export interface GateChange {
 /** A gate as a change leaves it, as far as people set it; a time from now on is counted from the read before. */
 export type NextGate = Pick<Gate, "closedUntil" | "isDraining" | "body">;
 
+export interface ChangedGate<Change> {
+  readonly found: FoundGate;
+  /** Null for none. */
+  readonly change: Change | null;
+  /** Null if it was never put. */
+  readonly after: Gate | null;
+}
+
 /** As many processes as may change one gate in the same moment. */
 const triesMax = 100;
 const pageMax = 500;
@@ -44,31 +52,31 @@ export async function readGate(store: GateStore, key: string): Promise<FoundGate
 /**
  * @param decide what is to change; null for nothing.
  * @param emits what the change emits, in the same step.
- * @returns what was decided by, and what was changed.
+ * @returns what was decided by, what was changed, and the gate as it stands then, so that nobody has to read it again.
  */
 export async function changeGate<Change extends GateChange>(
   store: GateStore,
   key: string,
   decide: (found: FoundGate) => Change | null,
   emits?: (next: NextGate, now: number) => PutEvent,
-): Promise<{ readonly found: FoundGate; readonly change: Change | null }> {
+): Promise<ChangedGate<Change>> {
   for (let tries = 0; tries < triesMax; tries++) {
     const found = await readGate(store, key);
-    const change = decide(found);
-    if (change === null) return { found, change };
     const { gate, now } = found;
+    const change = decide(found);
+    if (change === null) return { found, change, after: gate };
     const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
     const until = gate?.closedUntil ?? null;
     const kept = until !== null && until > now ? { at: until } : null;
     const closed = change.closed === undefined ? kept : change.closed;
     const closedUntil = closed === null ? null : "at" in closed ? closed.at : now + closed.inMs;
     const next: NextGate = { closedUntil, isDraining, body: writeBody(body) };
+    const bounds = { ...boundsOfBody(body), perKey: boundsPerKeyOf(settingsOf(body)) };
     const [answer] = await store.putGates([
       {
         key,
         guard: { version: gate?.version ?? 0 },
-        ...boundsOfBody(body),
-        perKey: boundsPerKeyOf(settingsOf(body)),
+        ...bounds,
         closed,
         isDraining,
         body: next.body,
@@ -76,10 +84,18 @@ export async function changeGate<Change extends GateChange>(
         ...(emits === undefined ? {} : { emits: emits(next, now) }),
       },
     ]);
-    if (answer?.kind === "ok") return { found, change };
+    if (answer?.kind !== "ok") continue;
+    const { version } = answer;
+    return { found, change, after: { ...(gate ?? newGate(key)), ...bounds, ...next, version } };
   }
   throw new MillraceError("version-conflict", "The gate changes all the time; try again.");
 }
+
+function newGate(key: string): Gate {
+  return { key, version: 0, cap: null, rate: null, tatUs: 0, held: 0, perKey: null, ...open };
+}
+
+const open: NextGate = { closedUntil: null, isDraining: false, body: null };
 
 /**
  * All gates whose key starts so, read page by page, in byte order of their keys; not those of the keys of limits, of

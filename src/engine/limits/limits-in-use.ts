@@ -29,6 +29,7 @@ import { Listeners } from "../listeners.ts";
 import type { AnyBudgetUse, Budget } from "../budgets/budget-definition.ts";
 import { changeBudgetGate } from "../budgets/change-budget.ts";
 import { changeGate, readGate } from "./change-gate.ts";
+import type { ChangedGate, FoundGate, GateChange } from "./change-gate.ts";
 import type { AnyLimitUse, Limit } from "./limit-definition.ts";
 
 /** What names the limits of a job: the gates of its route, and those of its keys. */
@@ -40,11 +41,21 @@ const otherLookMs = 10_000;
 const looksPerRise = 4;
 const looksMax = 10_000;
 
+/** What a throttle has left. */
+interface Throttling {
+  /** For how long nothing passes. */
+  readonly closedMs: number;
+  readonly own: Gate;
+  /** Null for a throttle of the whole limit. */
+  readonly ofKey: Gate | null;
+  readonly now: number;
+}
+
 interface Known {
   /** How an error names it. */
   readonly title: string;
   readonly definition: Limit | Budget;
-  readonly make: () => Promise<void>;
+  readonly make: () => Promise<unknown>;
   isMade: boolean;
   making: Promise<void> | null;
 }
@@ -56,7 +67,7 @@ export class LimitsInUse {
   readonly #log: Logger;
   /** By gate. */
   readonly #known = new Map<string, Known>();
-  readonly #throttling = new Map<string, Promise<number>>();
+  readonly #throttling = new Map<string, Promise<Throttling>>();
   /** The key of each gate that a throttle of this process has closed. */
   readonly gateClosed = new Listeners<string>();
   /** Monotonic, by limit: when its use is looked at again. */
@@ -73,7 +84,7 @@ export class LimitsInUse {
     for (const { limit } of uses) {
       const known = this.#known.get(limitGateKey(limit.name));
       if (known === undefined) {
-        const make = (): Promise<void> => this.#makeLimit(limit);
+        const make = (): Promise<unknown> => this.#makeLimit(limit);
         this.#add(limitGateKey(limit.name), `limit ${JSON.stringify(limit.name)}`, limit, make);
       } else if (!isSame((known.definition as Limit).settings, limit.settings))
         throw conflict("limit-conflict", known);
@@ -92,7 +103,7 @@ export class LimitsInUse {
     }
   }
 
-  #add(key: string, title: string, definition: Limit | Budget, make: () => Promise<void>): void {
+  #add(key: string, title: string, definition: Limit | Budget, make: () => Promise<unknown>): void {
     this.#known.set(key, { title, definition, make, isMade: false, making: null });
     this.#unmade += 1;
   }
@@ -124,6 +135,22 @@ export class LimitsInUse {
           ? unknownBudget(definition.name, advice("budgets.define(budget)"))
           : unknownLimit(definition.name, advice("limits.define(limit)"));
       }
+  }
+
+  /** As `define`, for one limit, also if this process has made it before. @returns its gate as it stands then. */
+  async defined(limit: Limit): Promise<FoundGate & { readonly gate: Gate }> {
+    this.enter([{ limit }]);
+    const known = this.#known.get(limitGateKey(limit.name));
+    const { found, after } = await this.#makeLimit(limit);
+    if (known?.isMade === false) this.#isMade(known);
+    if (after === null) throw unknownLimit(limit.name);
+    return { ...found, gate: after };
+  }
+
+  #isMade(known: Known): void {
+    if (known.isMade) return;
+    known.isMade = true;
+    this.#unmade -= 1;
   }
 
   #unmadeOf(jobs: readonly LimitedJob[]): typeof none {
@@ -158,7 +185,12 @@ export class LimitsInUse {
    * Lets a limit, or one key of it, cool down, for as long as upstream said or as the model says, and takes its tokens.
    * @returns for how long nothing passes. The same throttle asked for at the same time is one.
    */
-  throttle(name: string, key: string | null, saidMs: number | null): Promise<number> {
+  async throttle(name: string, key: string | null, saidMs: number | null): Promise<number> {
+    return (await this.throttleGate(name, key, saidMs)).closedMs;
+  }
+
+  /** As `throttle`. @returns the gate too, as it stands then. */
+  throttleGate(name: string, key: string | null, saidMs: number | null): Promise<Throttling> {
     const scope = key === null ? limitGateKey(name) : keyedGate(limitGateKey(name), key);
     const asked = `${saidMs} ${scope}`;
     const joined = this.#throttling.get(asked);
@@ -168,10 +200,10 @@ export class LimitsInUse {
     return call;
   }
 
-  async #throttle(name: string, scope: string, saidMs: number | null): Promise<number> {
+  async #throttle(name: string, scope: string, saidMs: number | null): Promise<Throttling> {
     const isKey = scope !== limitGateKey(name);
-    if (isKey) await this.mustKnow(name);
-    const { found, change } = await changeGate(this.#store, scope, ({ gate, body, now }) => {
+    const limit = isKey ? await this.mustKnow(name) : null;
+    const { found, change, after } = await changeGate(this.#store, scope, ({ gate, body, now }) => {
       if (gate === null && !isKey) throw unknownLimit(name);
       if (!isKey && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
       const { throttle: remembered } = body;
@@ -184,7 +216,10 @@ export class LimitsInUse {
       return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
     this.gateClosed.emit(scope);
-    return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
+    const closedMs = change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
+    const own = limit ?? after;
+    if (own === null) throw unknownLimit(name);
+    return { closedMs, own, ofKey: isKey ? after : null, now: found.now };
   }
 
   /**
@@ -232,10 +267,7 @@ export class LimitsInUse {
   /** A making that failed is begun again by the next job that needs it. */
   #made(known: Known): Promise<void> {
     known.making ??= known.make().then(
-      () => {
-        known.isMade = true;
-        this.#unmade -= 1;
-      },
+      () => this.#isMade(known),
       (error: unknown) => {
         known.making = null;
         throw error;
@@ -244,14 +276,14 @@ export class LimitsInUse {
     return known.making;
   }
 
-  async #makeLimit({ name, settings }: Limit): Promise<void> {
+  #makeLimit({ name, settings }: Limit): Promise<ChangedGate<GateChange>> {
     const { partitions = 1 } = this.#store;
     if (partitions > 1 && isBoundedInAll(settings))
       this.#log.warn("all jobs of a limit lie in one partition; a limit that bounds keys only spreads them", {
         limit: name,
         partitions,
       });
-    await changeGate(this.#store, limitGateKey(name), ({ body }) => {
+    return changeGate(this.#store, limitGateKey(name), ({ body }) => {
       const next = afterDefinition(body, settings);
       return next === null ? null : { body: next };
     });

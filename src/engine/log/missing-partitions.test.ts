@@ -1,7 +1,7 @@
 /** A whole Millrace on four partitions of which one fails or falls silent. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { failingPart } from "../../../test/support/failing-part.ts";
-import type { FailingPart } from "../../../test/support/failing-part.ts";
+import { failingPart } from "../../../test/support/stores/failing-part.ts";
+import type { FailingPart } from "../../../test/support/stores/failing-part.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";

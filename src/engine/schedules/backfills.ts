@@ -64,8 +64,14 @@ export async function beginBackfill(
   const guard = version === 0 ? ("absent" as const) : { version };
   const put = keptPut(doc.id, guard, kept, 0);
   const [answer] = await needs.store.putDocs([put]);
-  if (answer?.kind !== "ok")
+  if (answer?.kind !== "ok") {
+    const { from, to, atOnce } = kept.backfill;
+    const progress = await readProgress(needs, name);
+    // The reply of an earlier try was lost, and a duty has gone on with what it began.
+    const isAsked = progress?.from.getTime() === from && progress.to.getTime() === to;
+    if (isAsked && progress.atOnce === atOnce) return progress;
     throw new MillraceError("backfill-running", `${what}: another one has just begun.`);
+  }
   return progressOfKept(kept);
 }
 

@@ -8,7 +8,8 @@ import { MillraceError } from "../../model/error.ts";
 import { isSameSettings, readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
 import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts";
 import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
-import type { Doc } from "../../store/records.ts";
+import type { Doc, NewJob } from "../../store/records.ts";
+import { asOneCall } from "../calls/one-call.ts";
 import type { Needs } from "../services.ts";
 import { isSameFiring, planFiring } from "./firing-template.ts";
 import type { ScheduleDefinition } from "./schedule-definition.ts";
@@ -23,10 +24,18 @@ import {
 } from "./schedule-docs.ts";
 import type { FoundSchedule } from "./schedule-docs.ts";
 
-type DefinedSchedulesNeeds = Needs<"store" | "coder" | "log" | "ids" | "limits" | "planner">;
+type DefinedSchedulesNeeds = Needs<
+  "store" | "platform" | "giveUpMs" | "coder" | "log" | "ids" | "limits" | "planner"
+>;
 
 const triesMax = 100;
 const atOnceMax = 100;
+
+interface Defined {
+  readonly name: string;
+  readonly jobs: readonly NewJob[];
+  readonly settings: ScheduleSettings;
+}
 
 export class DefinedSchedules {
   readonly #needs: DefinedSchedulesNeeds;
@@ -57,12 +66,15 @@ export class DefinedSchedules {
   }
 
   async define({ name, rule, makes }: ScheduleDefinition): Promise<FoundSchedule> {
-    const needs = this.#needs;
     const what = `schedule ${JSON.stringify(name)}`;
-    const { jobs, text } = await planFiring(needs, { name, makes });
+    const { jobs, text } = await planFiring(this.#needs, { name, makes });
     const settings = readScheduleSettings(rule, text, what);
     this.#enter(name, settings);
-    await needs.limits.whenMade(jobs);
+    await this.#needs.limits.whenMade(jobs);
+    return asOneCall(this.#needs, { what }, (needs) => this.#write(needs, { name, jobs, settings }));
+  }
+
+  async #write(needs: DefinedSchedulesNeeds, { name, jobs, settings }: Defined): Promise<FoundSchedule> {
     const id = docIdFor(needs, name, jobs);
     for (let tries = 0; tries < triesMax; tries++) {
       const docs = await findDocs(needs, scheduleKind, name);
@@ -75,7 +87,7 @@ export class DefinedSchedules {
         found === null
           ? newSchedule(settings, now)
           : afterDefinition(found.state, this.#asStored(settings, found.state.defined), now);
-      if (elsewhere !== undefined && !(await this.#rest(elsewhere, here !== undefined))) continue;
+      if (elsewhere !== undefined && !(await rest(needs, elsewhere, here !== undefined))) continue;
       if (here !== undefined && state === null) return foundSchedule(here);
       const next = state ?? found?.state;
       if (next === undefined) continue;
@@ -95,17 +107,6 @@ export class DefinedSchedules {
     throw contended(name);
   }
 
-  /**
-   * The schedule moves to another partition, because its jobs must lie there from now on, in three steps: the document
-   * that it leaves is due no more, the new one is written, the old one goes. Two that are due at once would both fire,
-   * under different ids. @returns true once the new one may be written.
-   */
-  async #rest({ kind, id, body, version, dueAt }: Doc, isMoved: boolean): Promise<boolean> {
-    if (dueAt === null && !isMoved) return true;
-    await this.#needs.store.putDocs([{ kind, id, body: isMoved ? null : body, guard: { version } }]);
-    return false;
-  }
-
   #asStored(settings: ScheduleSettings, stored: ScheduleSettings): ScheduleSettings {
     const isSame = isSameFiring(this.#needs.coder, settings.job, stored.job);
     return isSame ? { ...settings, job: stored.job } : settings;
@@ -120,4 +121,19 @@ export class DefinedSchedules {
       );
     this.#known.set(name, known ?? settings);
   }
+}
+
+/**
+ * The schedule moves to another partition, because its jobs must lie there from now on, in three steps: the document
+ * that it leaves is due no more, the new one is written, the old one goes. Two that are due at once would both fire,
+ * under different ids. @returns true once the new one may be written.
+ */
+async function rest(
+  needs: DefinedSchedulesNeeds,
+  { kind, id, body, version, dueAt }: Doc,
+  isMoved: boolean,
+): Promise<boolean> {
+  if (dueAt === null && !isMoved) return true;
+  await needs.store.putDocs([{ kind, id, body: isMoved ? null : body, guard: { version } }]);
+  return false;
 }

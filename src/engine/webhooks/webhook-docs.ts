@@ -37,25 +37,29 @@ export class WebhookDocs {
     this.#store = store;
   }
 
-  async find(): Promise<FoundWebhooks> {
-    const { docs } = await this.#store.readDocs({ kind: webhookKind, ids: [webhooksId] });
+  async find(store = this.#store): Promise<FoundWebhooks> {
+    const { docs } = await store.readDocs({ kind: webhookKind, ids: [webhooksId] });
     const [doc] = docs;
     return doc === undefined
       ? { version: 0, hooks: [] }
       : { version: doc.version, hooks: readWebhooks(doc.body) };
   }
 
-  /** Changes the hooks under their version. @param decide the new list; null for no change. */
+  /**
+   * Changes the hooks under their version. @param decide the new list; null for no change. @param store as one call of
+   * a caller sees it.
+   */
   async change(
     decide: (hooks: readonly Webhook[]) => readonly Webhook[] | null,
+    store = this.#store,
   ): Promise<readonly Webhook[]> {
     for (let tries = 0; tries < triesMax; tries++) {
-      const { version, hooks } = await this.find();
+      const { version, hooks } = await this.find(store);
       const next = decide(hooks);
       if (next === null) return hooks;
       const guard = version === 0 ? ("absent" as const) : { version };
       const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
-      const [answer] = await this.#store.putDocs([put, changePut("webhooks")]);
+      const [answer] = await store.putDocs([put, changePut("webhooks")]);
       if (answer?.kind !== "ok") continue;
       this.changed.emit();
       return next;
@@ -65,8 +69,9 @@ export class WebhookDocs {
 
   async positions(
     names: readonly string[],
+    store = this.#store,
   ): Promise<ReadonlyMap<string, HookPosition & { readonly version: number }>> {
-    const { docs } = await this.#store.readDocs({ kind: positionKind, ids: names.map(hookId) });
+    const { docs } = await store.readDocs({ kind: positionKind, ids: names.map(hookId) });
     return new Map(
       docs.map(({ id, version, body }) => [
         id.slice(webhooksId.length),

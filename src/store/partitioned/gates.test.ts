@@ -4,7 +4,7 @@ import { foreverMs, limitGateKey, queueGateKey } from "../../model/limits/gate.t
 import { keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import { aClaim, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import type { NewJob } from "../records.ts";
 import type { Store } from "../store.ts";
 import { partitionedStore } from "./partitioned-store.ts";

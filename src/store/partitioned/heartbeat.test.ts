@@ -3,9 +3,9 @@
  */
 import { beforeEach, expect, test } from "vitest";
 import { aClaim, aDoc, aJob, aRoute } from "../../../test/support/builders.ts";
-import { failingPart } from "../../../test/support/failing-part.ts";
-import type { FailingPart } from "../../../test/support/failing-part.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { failingPart } from "../../../test/support/stores/failing-part.ts";
+import type { FailingPart } from "../../../test/support/stores/failing-part.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import { MillraceError } from "../../model/error.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../testing/virtual-platform.ts";

@@ -10,9 +10,9 @@ import {
   suspend,
 } from "../../../test/contract/cases/durable/journal-calls.ts";
 import { aClaim, aDoc, aJob, aSettle } from "../../../test/support/builders.ts";
-import { failingPart } from "../../../test/support/failing-part.ts";
-import type { FailingPart } from "../../../test/support/failing-part.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { failingPart } from "../../../test/support/stores/failing-part.ts";
+import type { FailingPart } from "../../../test/support/stores/failing-part.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
 import type { HeldPlatform } from "../../../test/support/virtual/held-platform.ts";
 import { readAllDue } from "../../../test/support/walk.ts";

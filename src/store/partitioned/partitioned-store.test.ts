@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { aChange, aClaim, aDoc, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
 import type { HeldPlatform } from "../../../test/support/virtual/held-platform.ts";
-import { failingPart } from "../../../test/support/failing-part.ts";
-import type { FailingPart } from "../../../test/support/failing-part.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { failingPart } from "../../../test/support/stores/failing-part.ts";
+import type { FailingPart } from "../../../test/support/stores/failing-part.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import {
   auditAll,
   findAll,

@@ -1,9 +1,9 @@
 /** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is logged. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aDoc, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
-import { failingPart } from "../../../test/support/failing-part.ts";
-import type { FailingPart } from "../../../test/support/failing-part.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { failingPart } from "../../../test/support/stores/failing-part.ts";
+import type { FailingPart } from "../../../test/support/stores/failing-part.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import { auditAll, findAll, pruneAll } from "../../../test/support/walk.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../testing/virtual-platform.ts";

@@ -1,7 +1,7 @@
 /** Claims of large inputs, on the reference model, which honours the bound. */
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { openReference } from "../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../test/support/stores/reference-as-store.ts";
 import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { storeLimits } from "../../store/contract-limits.ts";

@@ -9,7 +9,7 @@ import { aClaim, aGate, aJob, aRoute, aSettle, finish, schedule } from "../../..
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
-import { openReference } from "../../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../../test/support/stores/reference-as-store.ts";
 import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { foreverMs, limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";

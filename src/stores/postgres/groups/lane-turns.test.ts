@@ -17,7 +17,7 @@ import {
 } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
-import { openReference } from "../../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../../test/support/stores/reference-as-store.ts";
 import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
 import { laneStepOf } from "../../../model/routing/lane.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { aClaim, aGate, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
-import { openReference } from "../../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../../test/support/stores/reference-as-store.ts";
 import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../../model/limits/gate.ts";
 import type { GateUse } from "../../../model/limits/gate.ts";

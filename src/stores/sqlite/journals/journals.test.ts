@@ -17,7 +17,7 @@ import {
   replay,
   schedule,
 } from "../../../../test/support/builders.ts";
-import { openReference } from "../../../../test/support/reference-as-store.ts";
+import { openReference } from "../../../../test/support/stores/reference-as-store.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { readAllDue, readAllDueDocs, readWholeFeed } from "../../../../test/support/walk.ts";
 import { durableMarks } from "../../../model/durable/durable-marks.ts";

@@ -2,10 +2,10 @@
  * The reference model behind the asynchronous face of a store, so that the contract suite and the histories can drive
  * it like one.
  */
-import { notYetSupported } from "../../src/model/error.ts";
-import type { Platform } from "../../src/platform/platform.ts";
-import type { Store } from "../../src/store/store.ts";
-import { ReferenceStore } from "../model/reference-store.ts";
+import { notYetSupported } from "../../../src/model/error.ts";
+import type { Platform } from "../../../src/platform/platform.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { ReferenceStore } from "../../model/reference-store.ts";
 
 export function openReference(platform: Platform, epoch: number): Store {
   const reference = new ReferenceStore(() => platform.now(), epoch);

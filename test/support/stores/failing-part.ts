@@ -2,7 +2,7 @@
  * A part of a partitioned store for tests: a store that counts its claims and promotions, also tells the hints that the
  * test wants, and can be made to fail or to fall silent, as a whole or in single operations.
  */
-import type { Hint, Store } from "../../src/store/store.ts";
+import type { Hint, Store } from "../../../src/store/store.ts";
 
 export interface FailingPart extends Store {
   claims: number;
