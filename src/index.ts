@@ -167,6 +167,8 @@ export type {
 } from "./worker/run/context-limits.ts";
 export type { EffectsScope } from "./worker/run/effects-scope.ts";
 export type { Fence, JobContext, JobLog } from "./worker/run/job-context.ts";
+export type { JobStream } from "./worker/output/job-stream.ts";
+export type { Frame, FramesOptions, FrameStream, OutputView } from "./client/open-frames.ts";
 export type { Permit } from "./worker/permits/permit.ts";
 export type { HandlerMiddleware, HookOutcome, Hooks } from "./worker/middleware.ts";
 export type { FailureReport, OnFailed } from "./engine/attempts/failures.ts";

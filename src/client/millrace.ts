@@ -59,6 +59,9 @@ import { readDutyViews } from "./workers/duty-views.ts";
 import type { DutyView } from "./workers/duty-views.ts";
 import { checkSubmissions, enqueuerIn, publishBy } from "./jobs/enqueuer.ts";
 import type { Enqueuer, EnqueuerInTransaction, HandlesOf, PublishedJob, ToHandles } from "./jobs/enqueuer.ts";
+import { FrameReaders } from "../engine/output/frame-readers.ts";
+import { openFrames, readOutputView } from "./open-frames.ts";
+import type { FramesOptions, FrameStream, OutputView } from "./open-frames.ts";
 import { listen, openEvents } from "./open-events.ts";
 import type { EventsOptions, EventStream } from "./open-events.ts";
 import { explainJob } from "./explain/explain-job.ts";
@@ -122,6 +125,7 @@ export class Millrace implements Enqueuer {
   readonly #results: Results;
   readonly #calls: Calls;
   readonly #events: Events;
+  readonly #frames: FrameReaders;
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
   readonly #duties: DutyTuning;
@@ -139,6 +143,7 @@ export class Millrace implements Enqueuer {
     this.#duties = duties;
     this.#results = new Results(services);
     this.#events = new Events(services);
+    this.#frames = new FrameReaders(services);
     const heldLeases = new HeldLeases();
     this.#shared = {
       heldLeases,
@@ -299,6 +304,26 @@ export class Millrace implements Enqueuer {
   on<Kind extends EventName>(kind: Kind, listener: (event: MillraceEvent<Kind>) => unknown): () => void {
     this.#checkOpen();
     return listen(this.#services, this.#events, kind, listener);
+  }
+
+  /**
+   * The output that the handler of a job writes with `stream`, live from any process, over all of its attempts. With
+   * the cursor of a frame, another call goes on after it. A job that is unknown, or no longer kept, throws
+   * `job-not-found`.
+   *
+   *     for await (const frame of mill.frames<string>(id)) {
+   *       if (frame.kind === "data") page.append(frame.value);
+   *       if (frame.kind === "restarted") page.clear();
+   *     }
+   */
+  frames<Value = unknown>(id: string, options: FramesOptions = {}): FrameStream<Value> {
+    this.#checkOpen();
+    return openFrames(this.#frames, id, options) as FrameStream<Value>;
+  }
+
+  /** The output of a job at a glance: its summary, and how many frames it has. */
+  output(id: string): Promise<OutputView> {
+    return readOutputView(this.#services, id);
   }
 
   /**
@@ -487,6 +512,7 @@ export class Millrace implements Enqueuer {
       await settlesWithin(platform, this.#services.metrics.flush(), callsGraceMs);
     this.#results.close();
     this.#events.close();
+    this.#frames.close();
     const { budgets } = this.#services;
     const idle = Promise.all([
       budgets.whenIdle(),

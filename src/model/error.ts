@@ -40,6 +40,11 @@ export const errorCatalogue = {
   "invalid-input": entry(400, false, "The input does not match the job's schema."),
   "invalid-result": entry(400, false, "The handler's result does not match the job's result schema."),
   "payload-too-large": entry(413, false, "The encoded input or result is larger than the payload limit."),
+  "output-full": entry(
+    413,
+    false,
+    "The job has written as many output frames, or as much, as it may; `frames: { keep }` keeps the newest.",
+  ),
   "payload-not-encodable": entry(
     400,
     false,
@@ -99,7 +104,7 @@ export const errorCatalogue = {
   "invalid-cursor": entry(
     400,
     false,
-    "A cursor of events cannot be read, is of another store, or lies behind the end of the feed.",
+    "A cursor of events or frames cannot be read, is of another store, or lies behind the end of the feed.",
   ),
   "cursor-expired": entry(410, false, "The events after this cursor are no longer kept."),
   "handler-not-loaded": entry(

@@ -77,6 +77,42 @@ describe("a running job", () => {
     expect((await say(args(`logs ${id}`, store))).out).toBe(out);
   });
 
+  test("shows its output as it comes, also that of its other attempts, and as it is at the end", async () => {
+    const store = aStoreUrl();
+    await using mill = await Millrace.open(store, { log: false });
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const chat = job("chat", { retry: { attempts: 2, backoff: 0 } });
+    await mill.work([
+      handler(chat, async ({ stream, attempt }) => {
+        for (const text of ["Hello ", `of ${attempt}`, "\u001b[2J"]) stream.write(text);
+        stream.write({ tokens: 3 });
+        stream.summary({ tokens: attempt });
+        await gates[attempt - 1]?.promise;
+        if (attempt === 1) throw new Error("again");
+      }),
+    ]);
+    const { id } = await mill.enqueue(chat, null);
+    const following = startMillrace(args(`logs ${id} --follow`, store));
+    await following.hears(/output: Hello of 1[^\n]*\n[^\n]*output: \{"tokens":3\}\n/);
+    gates[0]?.resolve();
+    await following.hears(/output restarted\n[^\n]*output: Hello of 2[^\n]*\n/);
+    gates[1]?.resolve();
+    const { code, out } = await following.ended;
+    expect(code).toBe(0);
+    expect(out).not.toContain("\u001b");
+    expect((await say(args(`show ${id}`, store))).out).toMatch(/output +4 frames\nsummary +\{"tokens":2\}\n/);
+    expect(await sayJson(args(`show ${id}`, store))).toMatchObject({
+      output: { frames: 4, summary: { tokens: 2 } },
+    });
+    const { frames } = await sayJson(args(`logs ${id}`, store));
+    expect(frames).toMatchObject([
+      ...[{ value: "Hello " }, { value: "of 2" }, { value: "\u001b[2J" }, { kind: "data", part: null }],
+    ]);
+    expect((await say(args(`logs ${id}`, store))).out).toMatch(
+      /^[^\n]*output: Hello of 2[^\n]*\n[^\n]*tokens":3\}\n$/,
+    );
+  });
+
   test("whose log is followed in vain: a signal ends the following", async () => {
     const store = aStoreUrl();
     await using mill = await Millrace.open(store, { log: false });

@@ -25,6 +25,7 @@ import type {
   DocPut,
   Entry,
   FeedRecord,
+  FrameChunk,
   Gate,
   GatePut,
   JobRecord,
@@ -188,6 +189,12 @@ export interface KeptJournal {
 }
 
 /** S, read when nothing runs any more. */
+/** The output of a job. */
+export interface KeptOutput {
+  readonly id: string;
+  readonly chunks: readonly FrameChunk[];
+}
+
 export interface Snapshot {
   readonly jobs: readonly JobRecord[];
   readonly stateCounts: readonly StateCount[];
@@ -200,6 +207,8 @@ export interface Snapshot {
   readonly schedules: readonly Doc[];
   readonly gates: readonly Gate[];
   readonly journals: readonly KeptJournal[];
+  /** Of jobs that have any. */
+  readonly outputs: readonly KeptOutput[];
   readonly now: number;
 }
 

@@ -61,6 +61,7 @@ export const invariants = {
   64: "what a run has invoked ends with it, at most 5 s later",
   65: "a counter is the sum of the adds that were applied, none of them passes its ceiling, and each mark is passed once",
   66: "a token answers once, not late and not under a retired key",
+  67: "no frame of an old fence comes after one of a newer fence, and no acknowledged frame is lost",
   68: "a run that ends badly has undone its steps, each once, in reverse order of their records",
 } as const satisfies Readonly<Record<number, string>>;
 

@@ -10,7 +10,7 @@ import { routeOf } from "../../src/model/routing/route.ts";
 import type { RouteContent } from "../../src/model/routing/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
-import type { Entry, JobRecord, NewJob } from "../../src/store/records.ts";
+import type { Entry, FrameChunk, JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
 import type { Invariant } from "./invariants.ts";
 import { readJournalActs } from "./journal-acts.ts";
@@ -89,6 +89,7 @@ export interface Ledger {
   /** What was done to journals, in the order of the calls. */
   readonly journalActs: readonly JournalAct[];
   readonly journals: ReadonlyMap<string, readonly Entry[]>;
+  readonly outputs: ReadonlyMap<string, readonly FrameChunk[]>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
   readonly acts: OperatorActs;
   /** Ids that were submitted more than once: handlers cannot tell their lives apart. */
@@ -169,6 +170,7 @@ export function openLedger(evidence: Evidence): Ledger {
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     ending: new Set(journalActs.filter(isEnding).map(({ id }) => id)),
     journalActs,
+    outputs: new Map(evidence.snapshot.outputs.map(({ id, chunks }) => [id, chunks])),
     journals: new Map(evidence.snapshot.journals.map(({ id, entries }) => [id, entries])),
     effects,
     acts: new OperatorActs(evidence.operations),

@@ -22,6 +22,8 @@ import type {
   Entry,
   FeedEvent,
   FeedRecord,
+  FrameChunk,
+  FramesPut,
   Gate,
   GatePut,
   JobRecord,
@@ -60,6 +62,7 @@ export class Scribe {
   isFaultFree = false;
   readonly gates = new Map<string, Gate>();
   readonly journals = new Map<string, Entry[]>();
+  readonly outputs = new Map<string, FrameChunk[]>();
   readonly steps: StepRun[] = [];
   leftovers: Record<string, number> = {};
   #order = 0;
@@ -340,6 +343,16 @@ export class Scribe {
     return this.call("recordIfLeased", [{ id, seq, fence, entries }], [answer]);
   }
 
+  /** Output, under the lease that the job has now. */
+  write(id: string, numbers: readonly number[], given: Partial<FramesPut> = {}): StoreCall {
+    const { seq, fence } = this.job(id);
+    const origin = given.restarts === true ? fence : (this.outputs.get(id)?.[0]?.fence ?? fence);
+    const chunks = numbers.map((number) => ({ number, body: `${origin};d1:1` }));
+    const before = given.restarts === true ? [] : (this.outputs.get(id) ?? []);
+    this.outputs.set(id, [...before, ...chunks.map((chunk) => ({ fence, at: this.now, ...chunk }))]);
+    return this.call("recordIfLeased", [{ id, seq, fence, frames: { chunks, ...given } }], ["ok"]);
+  }
+
   journal(id: string): Entry[] {
     const entries = this.journals.get(id) ?? [];
     this.journals.set(id, entries);
@@ -484,6 +497,7 @@ export class Scribe {
         counters: this.counters,
         schedules: this.schedules,
         gates: [...this.gates.values()],
+        outputs: [...this.outputs].map(([id, chunks]) => ({ id, chunks })),
         journals: [...this.journals].map(([id, entries]) => ({ id, entries })),
         now: this.now,
       },

@@ -10,7 +10,7 @@ import { withoutGates } from "../../src/store/state-counts.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs, readWholeJournal } from "../support/walk.ts";
 import { countKind } from "./history.ts";
-import type { KeptJournal, Snapshot } from "./history.ts";
+import type { KeptJournal, KeptOutput, Snapshot } from "./history.ts";
 
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
   const jobs = await findAll(store, {}, 500, 10_000);
@@ -24,6 +24,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
     schedules: await readAllDocs(store, "schedule", "", 500),
     gates: await readGates(store, jobs),
     journals: await readJournals(store, jobs),
+    outputs: await readOutputs(store, jobs),
     now: (await store.describe()).now,
   };
 }
@@ -45,6 +46,15 @@ async function readJournals(store: Store, jobs: readonly JobRecord[]): Promise<K
     if (found.kind === "ok") journals.push({ id, entries: found.entries });
   }
   return journals;
+}
+
+async function readOutputs(store: Store, jobs: readonly JobRecord[]): Promise<KeptOutput[]> {
+  const after = { fence: 0, number: 0 };
+  const answers = await store.readFrames(jobs.map(({ id }) => ({ id, after, max: 1000 })));
+  return answers.flatMap((answer, at) => {
+    const { id } = jobs[at] as JobRecord;
+    return answer.kind === "ok" && answer.chunks.length > 0 ? [{ id, chunks: answer.chunks }] : [];
+  });
 }
 
 /** The feeds of all partitions, by time and numbered anew. */

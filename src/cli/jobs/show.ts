@@ -4,6 +4,7 @@
  */
 import type { FlowNodeView, FlowView } from "../../client/flows/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
+import type { OutputView } from "../../client/open-frames.ts";
 import type { JobView } from "../../client/jobs/job-view.ts";
 import type { LogLine } from "../../client/jobs/jobs.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -20,20 +21,27 @@ import { noSuchJob } from "./no-such-job.ts";
 export const show = command({
   name: "show",
   words: "ID",
-  summary: "one job: its timeline, errors, result and logs; or one flow: its graph",
+  summary: "one job: its timeline, errors, result, logs and output; or one flow: its graph",
   options: { stacks: flag("with the stack of every error") },
   examples: ["show 0198c2…", "show 0198c2… --json"],
   async run({ platform, words: [id = ""], options, withStore, answer }) {
-    const [job, logs, flow, run] = await withStore((mill) =>
-      Promise.all([mill.jobs.get(id), readLogs(mill, id), readFlow(mill, id), mill.runs.get(id)]),
+    const [job, logs, flow, run, output] = await withStore((mill) =>
+      Promise.all([
+        mill.jobs.get(id),
+        readLogs(mill, id),
+        readFlow(mill, id),
+        mill.runs.get(id),
+        readOutput(mill, id),
+      ]),
     );
     const now = platform.now();
     if (flow !== null) return answer(flow, () => flowText(flow.flow, flow.nodes, now));
     if (job === null) throw noSuchJob(id);
     const { steps = [], unread = [] } = run ?? {};
-    answer({ job: jobShape(job), logs, ...(run === null ? {} : { run }) }, () =>
+    const parts = { ...(run === null ? {} : { run }), ...(output === null ? {} : { output }) };
+    answer({ job: jobShape(job), logs, ...parts }, () =>
       [
-        ...head(job),
+        ...head(job, output),
         "",
         ...timelineOf(job, logs, { steps, unread, wantsStacks: options.stacks === true, now }),
       ].join("\n"),
@@ -49,6 +57,21 @@ async function readFlow(
   return flow === null ? null : { flow, nodes: await mill.flows.nodes(id) };
 }
 
+/** Null for a job without output, and for a flow. */
+async function readOutput(
+  mill: Millrace,
+  id: string,
+): Promise<Pick<OutputView, "frames" | "summary"> | null> {
+  try {
+    const { frames, summary } = await mill.output(id);
+    return frames === 0 && summary === undefined ? null : { frames, summary };
+  } catch (error) {
+    const codes = ["job-not-found", "payload-unreadable", "unknown-key"] as const;
+    if (codes.some((code) => isMillraceError(error, code))) return null;
+    throw error;
+  }
+}
+
 async function readLogs(mill: Millrace, id: string): Promise<readonly LogLine[]> {
   try {
     return await mill.jobs.logs(id);
@@ -61,7 +84,7 @@ async function readLogs(mill: Millrace, id: string): Promise<readonly LogLine[]>
 
 const valueCharsMax = 2000;
 
-function head(job: JobView): readonly string[] {
+function head(job: JobView, output: Awaited<ReturnType<typeof readOutput>>): readonly string[] {
   const line = (title: string, text: string): string => `${title.padEnd(9)} ${text}`;
   const value = (title: string, given: unknown): readonly string[] =>
     given === undefined ? [] : [line(title, shorten(toJsonLine(given), valueCharsMax))];
@@ -88,5 +111,7 @@ function head(job: JobView): readonly string[] {
     ...value("input", job.input),
     ...value("progress", job.progress),
     ...value("result", job.result),
+    ...(output === null ? [] : [line("output", output.frames === 1 ? "1 frame" : `${output.frames} frames`)]),
+    ...value("summary", output?.summary),
   ];
 }

@@ -32,7 +32,8 @@ export class Reports {
       call: (drafts) => recordAll(options.call, drafts),
       weightMax: options.weightMax,
       giveUpMs: options.giveUpMs,
-      weigh: ({ logs, entries }) => 1 + (logs?.length ?? 0) + (entries?.length ?? 0),
+      weigh: ({ logs, entries, frames }) =>
+        1 + (logs?.length ?? 0) + (entries?.length ?? 0) + (frames === undefined ? 0 : weightOf(frames)),
       again: (draft) => (draft.entries === undefined ? draft : { ...draft, isRepeat: true }),
       taken: (draft) => {
         const key = leaseKey(draft);
@@ -65,7 +66,10 @@ export class Reports {
     return true;
   }
 
-  /** Entries for the journal of a durable run: never joined with another write, because each has its own answer. */
+  /**
+   * Entries for the journal of a durable run, or output: never joined with another write, because each has its own
+   * answer.
+   */
   append(write: LeasedWrite): Promise<AppendedAnswer> {
     return this.#batcher.add(write as Draft);
   }
@@ -83,6 +87,13 @@ async function recordAll(call: Call, drafts: readonly Draft[]): ReturnType<Call>
   return answers.map((answer, at) =>
     drafts[at]?.isRepeat === true && typeof answer === "object" ? { ...answer, isRepeat: true } : answer,
   );
+}
+
+/** A call takes some megabytes of output. */
+const charsPerItem = 4096;
+
+function weightOf({ chunks }: NonNullable<LeasedWrite["frames"]>): number {
+  return chunks.reduce((sum, { body }) => sum + 1 + Math.floor(body.length / charsPerItem), 0);
 }
 
 function leaseKey({ id, seq, fence }: LeasedWrite): string {

@@ -8,6 +8,8 @@ import { storeLimits } from "../../store/contract-limits.ts";
 import type {
   Change,
   ChangeAnswer,
+  FramesAnswer,
+  FramesRead,
   JournalAnswer,
   JournalRead,
   Settle,
@@ -33,6 +35,8 @@ export interface StoreBatchers {
   readonly reads: Batching<string, JobRecord | null>;
   /** Of the journals of durable runs. */
   readonly journals: Batching<JournalRead, JournalAnswer>;
+  /** Of the output of jobs. */
+  readonly outputs: Batching<FramesRead, FramesAnswer>;
 }
 
 export interface BatcherNeeds {
@@ -94,6 +98,7 @@ export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: B
     changes: batching(changing, byId),
     reads: batching({ ...shared, call: (asked) => store.readJobs(asked) }, (id) => id),
     journals: batching(reading, byId),
+    outputs: batching({ ...shared, call: (asked: readonly FramesRead[]) => store.readFrames(asked) }, byId),
   };
 }
 

@@ -11,7 +11,8 @@ import type { DurableOptions, DurablePart, SignalSchemas } from "../durable/dura
 import { compileRedaction } from "../../codec/redact.ts";
 import { definitionKeys, readEnqueueOptions } from "./job-options.ts";
 import type { EnqueueOptions, OwnOption, ReadOptions } from "./job-options.ts";
-import { checkOptions } from "../../model/option.ts";
+import { checkOptions, checkWhole } from "../../model/option.ts";
+import { outputLimits } from "../../model/output/output-limits.ts";
 import { isStandardSchema } from "./standard-schema.ts";
 import type { AnySchema, SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 
@@ -34,6 +35,8 @@ export interface JobOptions<In = any> extends Omit<
   onInvalidInput?: "fail" | "retry";
   /** Paths into input and result that no list, log, event or page ever shows, such as "card.number". */
   redact?: readonly string[];
+  /** Of the output that the handler writes with `stream`: keep the newest n frames, at most 10,000. All by default. */
+  frames?: { keep: number };
   /** Its runs remember what they did: the handler gets `step`. */
   durable?: DurableOptions;
   /** Of a durable job: the schemas of the signals that its runs take, by name. */
@@ -51,6 +54,8 @@ export interface JobDefinition<In = unknown, Out = In, Result = unknown, Returne
   readonly inputSchema: StandardSchema<unknown, Out> | null;
   readonly resultSchema: StandardSchema<Returned, Result> | null;
   readonly options: ReadOptions;
+  /** How many of its newest output frames are kept; null for all. */
+  readonly framesKept: number | null;
   /** Null for a job that is not durable. */
   readonly durable: DurablePart["durable"] | null;
   /** An input and its options as one entry for enqueueMany. */
@@ -147,7 +152,7 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
   checkName(name, "job name");
   const what = `job ${JSON.stringify(name)}`;
   checkOptions(options, what, definitionKeys);
-  const { input, result, onInvalidInput, redact = [], durable, signals, ...shared } = options;
+  const { input, result, onInvalidInput, redact = [], frames, durable, signals, ...shared } = options;
   const durablePart = readDurable({ durable, signals }, what);
   const read = readEnqueueOptions(shared, what);
   // The compiled form is thrown away: a bad path is to be refused here, where somebody wrote it.
@@ -158,11 +163,18 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
     inputSchema: readSchema(input, `${what}: input`),
     resultSchema: readSchema(result, `${what}: result`),
     options: asDurable(withRedaction(withInvalidInput(read, onInvalidInput, what), redact), durablePart),
+    framesKept: readFrames(frames, what),
     durable: null,
     ...durablePart,
     with: (value, enqueueOptions) => ({ job: definition, input: value, options: enqueueOptions }),
   };
   return Object.freeze(definition);
+}
+
+function readFrames(frames: unknown, what: string): number | null {
+  if (frames === undefined) return null;
+  const { keep } = checkOptions(frames as object, `${what}: frames`, ["keep"]) as { readonly keep?: unknown };
+  return checkWhole(keep, `${what}: frames.keep`, 1, outputLimits.keepMax);
 }
 
 /** Past the public signatures the types of one job no longer matter. */

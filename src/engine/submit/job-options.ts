@@ -144,6 +144,7 @@ export const definitionKeys: readonly string[] = [
   "result",
   "onInvalidInput",
   "redact",
+  "frames",
   "durable",
   "signals",
   ...sharedKeys,

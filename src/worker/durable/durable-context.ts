@@ -12,11 +12,17 @@ import type { ContextFlow } from "../run/context-flow.ts";
 import { JobContext } from "../run/job-context.ts";
 import type { JobContextNeeds, JobLog } from "../run/job-context.ts";
 import type { Attempt } from "../run/attempt.ts";
+import type { FramePart, FrameWriter } from "../output/frame-writer.ts";
+import type { OlderOutput } from "../output/older-output.ts";
 import type { AnyStep } from "./step-calls.ts";
 
 export interface DurableParts {
   readonly step: AnyStep;
   readonly isReplaying: () => boolean;
+  /** The part of the run that runs now; null during a replay outside of steps. */
+  readonly partNow: () => FramePart | null;
+  /** What earlier stays of the round have written; undefined if there was none. */
+  readonly older: (() => Promise<OlderOutput>) | undefined;
   /** The field `durable` of the job. */
   readonly durable: () => number;
 }
@@ -56,6 +62,11 @@ export class RunContext extends JobContext {
     return (value, message, data) => {
       if (!this.#parts.isReplaying()) progress(value, message, data);
     };
+  }
+
+  protected override openStream(): FrameWriter {
+    const { partNow, older } = this.#parts;
+    return super.openStream({ partNow, ...(older === undefined ? {} : { older }) });
   }
 
   override get enqueue(): EffectsScope["enqueue"] {

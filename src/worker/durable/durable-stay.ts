@@ -60,6 +60,8 @@ import { createRunCodec } from "./run-codec.ts";
 import { RunExecution } from "./run-execution.ts";
 import type { RunEnd } from "./run-settings.ts";
 import type { JournalPage, Start } from "./run-journal.ts";
+import type { FramePart } from "../output/frame-writer.ts";
+import { readOlder } from "../output/older-output.ts";
 import { StepCalls } from "./step-calls.ts";
 import { emptyPage, StoreJournal } from "./store-journal.ts";
 
@@ -212,8 +214,15 @@ export class DurableStay implements Stay {
     return new RunContext(needs, attempt, given, {
       step,
       isReplaying: () => execution.isReplaying,
+      partNow: () => step.stepNow() ?? this.#codeNow(execution),
+      older: page.entries.length === 0 ? undefined : () => readOlder(needs, job.id),
       durable: () => attempt.job.durable,
     });
+  }
+
+  /** The code between the steps, named by what the journal holds: if that grows no more, the code runs again. */
+  #codeNow(execution: RunExecution): FramePart | null {
+    return execution.isReplaying ? null : { part: `@${execution.known}`, life: this };
   }
 
   /** Calls the handler. A middleware that calls it again gets the same outcome: a run is one call. */

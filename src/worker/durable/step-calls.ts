@@ -31,6 +31,7 @@ import type { Platform } from "../../platform/platform.ts";
 import type { Usage } from "../run/usage.ts";
 import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
+import type { FramePart } from "../output/frame-writer.ts";
 import { LiveCall } from "./live-call.ts";
 import type { CallPlan } from "./live-call.ts";
 import type { RunExecution } from "./run-execution.ts";
@@ -42,6 +43,8 @@ interface Place {
   readonly owner: StepCalls;
   /** null inside the code of a step, which makes no calls. */
   readonly scope: CallScope | null;
+  /** The call whose code runs here; absent for other code. */
+  readonly call?: string;
 }
 
 const places = new AsyncLocalStorage<Place>();
@@ -158,7 +161,7 @@ export class StepCalls implements AnyStep {
   ): Promise<Result> {
     const { run, usage } = this.#parts;
     const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal, usage };
-    if (timeoutMs === null) return this.#inside(() => work(context));
+    if (timeoutMs === null) return this.#inside(() => work(context), key);
     const ended = new AbortController();
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = this.#parts.platform.setTimer(timeoutMs, () => {
@@ -169,15 +172,21 @@ export class StepCalls implements AnyStep {
     signal.addEventListener("abort", () => timer.cancel(), { once: true });
     const timed = { ...context, signal: AbortSignal.any([signal, ended.signal]) };
     try {
-      return await Promise.race([this.#inside(() => work(timed)), late]);
+      return await Promise.race([this.#inside(() => work(timed), key), late]);
     } finally {
       timer.cancel();
     }
   }
 
   /** Runs code of a step, which makes no calls. */
-  #inside<Result>(code: () => Result): Result {
-    return places.run({ owner: this, scope: null }, code);
+  #inside<Result>(code: () => Result, call?: string): Result {
+    return places.run({ owner: this, scope: null, ...(call === undefined ? {} : { call }) }, code);
+  }
+
+  /** The step whose code runs now, and one object for as long as it does; null outside of steps. */
+  stepNow(): FramePart | null {
+    const place = places.getStore();
+    return place?.owner !== this || place.call === undefined ? null : { part: place.call, life: place };
   }
 
   readonly runIn: AnyStep["runIn"] = (name, begin, work) => {
@@ -192,7 +201,7 @@ export class StepCalls implements AnyStep {
         const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal, usage };
         try {
           return await begin(async (connection) => {
-            const value = await this.#inside(() => work(connection, context));
+            const value = await this.#inside(() => work(connection, context), key);
             const answer = await journal.commitSlip(connection, { call: key, value: codec.encode(value) });
             if (answer.kind === "ok") return value;
             if (answer.kind === "recorded") recorded = answer;

@@ -82,6 +82,8 @@ export class StoreJournal implements RunJournal {
   async append(entries: readonly NewEntry[], starts: readonly Start[]): Promise<AppendAnswer> {
     const attempt = this.#attempt;
     const { job } = attempt;
+    // What a step has written is durable before its record: a replay does not write it again.
+    if (attempt.frames !== null) await attempt.frames.flush();
     const puts = entries.map(writeEntry);
     await this.#keyedWaits.prepare(entries);
     const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
@@ -152,6 +154,7 @@ export class StoreJournal implements RunJournal {
 
   async commitSlip(connection: unknown, { call, value }: Slip): Promise<SlipAnswer> {
     const slip = { key: call, body: value ?? noValue };
+    if (this.#attempt.frames !== null) await this.#attempt.frames.flush();
     const answer = await this.#needs.store.inTransaction(connection).commitSlip(this.#ref, slip);
     return answer.kind === "recorded"
       ? { kind: "recorded", value: readSlip({ key: call, body: answer.body }).value }

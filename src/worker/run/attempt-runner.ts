@@ -42,6 +42,7 @@ export type AttemptRunnerNeeds = Needs<
   | "metrics"
   | "changes"
   | "records"
+  | "outputs"
   | "journals"
   | "settles"
   | "reads"

@@ -21,6 +21,7 @@ import type { Aborting } from "./aborting.ts";
 import { AttemptAborted } from "../control.ts";
 import type { AbortReason } from "../control.ts";
 import type { EffectsDraft } from "./effects-draft.ts";
+import type { FrameWriter } from "../output/frame-writer.ts";
 import type { Settling } from "../settle/settling.ts";
 import type { Timed } from "./shared-timer.ts";
 
@@ -92,6 +93,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   dueTick = -1;
   /** The stay of a durable run; null for a plain job, and before its handler begins. */
   stay: Stay | null = null;
+  /** Writes its frames; null until the handler has used `stream`. */
+  frames: FrameWriter | null = null;
   #leaseEndsUs: number;
   #controller: AbortController | null = null;
   #pending: { count: number; settle: (() => void) | null } | null = null;
@@ -196,8 +199,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   }
 
   /**
-   * A store call of this attempt has begun that the settle must not overtake: progress and log lines, because they
-   * carry the lease that the settle ends; or the reading of a cancel's reason, because the settle carries it.
+   * A store call of this attempt has begun that the settle must not overtake: progress, log lines and output, because
+   * they carry the lease that the settle ends; or the reading of a cancel's reason, because the settle carries it.
    */
   callBegins(): void {
     this.#pending ??= { count: 0, settle: null };
@@ -218,7 +221,9 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
 
   /** Call only if `hasCalls`. */
   whenCallsEnd(settle: () => void): void {
-    if (this.#pending !== null) this.#pending.settle = settle;
+    if (this.#pending === null) return;
+    this.#pending.settle = settle;
+    this.frames?.hurry();
   }
 
   /** Its timeout, its deadline or its grace is over. */

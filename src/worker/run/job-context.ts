@@ -31,6 +31,9 @@ import { EffectsDraft } from "./effects-draft.ts";
 import { effectsScope, tracedGrowth } from "./effects-scope.ts";
 import type { EffectsScope } from "./effects-scope.ts";
 import { extendByHand } from "../lease/extend-leases.ts";
+import { FrameWriter } from "../output/frame-writer.ts";
+import type { FrameWriterOptions } from "../output/frame-writer.ts";
+import type { JobStream } from "../output/job-stream.ts";
 import { encodeResult, shownError } from "./payloads.ts";
 
 export type JobContextNeeds = Needs<
@@ -44,6 +47,7 @@ export type JobContextNeeds = Needs<
   | "limits"
   | "budgets"
   | "records"
+  | "outputs"
   | "reads"
   | "planner"
 > & { readonly workerLimits: WorkerLimits };
@@ -227,6 +231,16 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** What the attempt uses of budgets. */
   get usage(): Usage {
     return new AttemptUsage(this.#needs, this.#attempt);
+  }
+
+  /** The output of the job, frame by frame, which readers in any process follow live: `mill.frames(id)`. */
+  get stream(): JobStream {
+    return (this.#attempt.frames ??= this.openStream());
+  }
+
+  protected openStream(options: Omit<FrameWriterOptions, "keep"> = {}): FrameWriter {
+    const keep = this.#definition.framesKept;
+    return new FrameWriter(this.#needs, this.#attempt, { keep, ...options });
   }
 
   /** Extends the lease by hand, for work that blocks the event loop for longer than the lease. */

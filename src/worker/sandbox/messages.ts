@@ -5,8 +5,8 @@
  *   worker ──start──► sandbox                         the first line
  *   worker ◄──ready, or failed── sandbox              it can take jobs; or it cannot, and why
  *   worker ──run──► sandbox ──returned, threw──►      one run at a time; the next may be sent ahead
- *            ◄──progress, log, effect── sandbox       any number during a run; they are not answered
- *            ◄──call── sandbox ──answer──►            during a run: reading KV, extending the lease, usage
+ *            ◄──progress, log, frame, effect── sandbox   any number during a run; they are not answered
+ *            ◄──call── sandbox ──answer──►            during a run: reading KV, extending the lease, usage, flush
  *   worker ──abort──► sandbox                         stop the run, with the reason of the signal
  *   worker ──end──► sandbox                           no more jobs: end by yourself
  *
@@ -92,6 +92,8 @@ export type FromSandbox =
       readonly value: number;
       readonly message?: string;
     }
+  /** With the field `value`. A summary is a merge patch. */
+  | { readonly type: "frame"; readonly run: number; readonly isSummary?: true }
   | { readonly type: "log"; readonly run: number; readonly level: string; readonly message: string }
   | {
       readonly type: "effect";
@@ -115,7 +117,7 @@ export type FromSandbox =
       readonly type: "call";
       readonly run: number;
       readonly call: number;
-      readonly ask: "kv.get" | "extend" | "usage.report";
+      readonly ask: "kv.get" | "extend" | "usage.report" | "flush";
       /** Of the KV, or the name of a budget. */
       readonly key?: string;
       readonly leaseMs?: number;

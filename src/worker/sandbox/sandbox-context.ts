@@ -162,6 +162,22 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     };
   }
 
+  get stream(): JobContext["stream"] {
+    const say = (value: unknown, summary: { isSummary?: true }): void => {
+      if (this.#isOver)
+        throw new MillraceError(
+          "lease-lost",
+          `Output of the job ${this.id} was refused: the attempt has ended.`,
+        );
+      this.#say({ type: "frame", run: this.#run, ...summary }, "value", value);
+    };
+    return {
+      write: (frame) => say(frame, {}),
+      summary: (patch) => say(patch, { isSummary: true }),
+      flush: async () => void (await this.#ask({ ask: "flush" })),
+    };
+  }
+
   get extend(): JobContext["extend"] {
     return async (lease) => void (await this.#ask({ ask: "extend", leaseMs: durationMs(lease, "extend") }));
   }
@@ -288,7 +304,8 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     question:
       | { ask: "kv.get"; key: string }
       | { ask: "extend"; leaseMs: number }
-      | { ask: "usage.report"; key: string; amount: number; options: { key?: string } },
+      | { ask: "usage.report"; key: string; amount: number; options: { key?: string } }
+      | { ask: "flush" },
   ): Promise<unknown> {
     if (this.#isOver) return Promise.reject(new MillraceError("lease-lost", "The attempt has ended."));
     const answer = Promise.withResolvers<unknown>();

@@ -94,6 +94,9 @@ export class SandboxRun {
       case "effect":
         this.#apply(message);
         return null;
+      case "frame":
+        this.#write(message);
+        return null;
       case "call":
         void this.#answer(message, send);
         return null;
@@ -142,6 +145,16 @@ export class SandboxRun {
         message,
         this.#inside.scope(message.when === "failure" ? "failureEffects" : "effects", mintOf(message)),
       );
+    } catch (error) {
+      this.#refused ??= { error };
+    }
+  }
+
+  #write(message: About<"frame">): void {
+    try {
+      const value = valueIn(message, "value");
+      if (message.isSummary === true) this.context.stream.summary(value);
+      else this.context.stream.write(value);
     } catch (error) {
       this.#refused ??= { error };
     }
@@ -211,6 +224,7 @@ export class SandboxRun {
     if (ask === "kv.get") return this.context.kv.get(key);
     if (ask === "usage.report") return this.context.usage.report(key, amount, options);
     if (ask === "extend") return this.context.extend(durationMs(leaseMs, "extend"));
+    if (ask === "flush") return this.context.stream.flush();
     throw new MillraceError("invalid-option", `There is no call ${JSON.stringify(ask)}.`);
   }
 }

@@ -14,6 +14,7 @@ import { plantedGates, trueGates } from "../planted/planted-gates.ts";
 import { plantedLanes, trueLanes } from "../planted/planted-lanes.ts";
 import { plantedLives } from "../planted/planted-lives.ts";
 import { plantedOwners } from "../planted/planted-owners.ts";
+import { plantedOutput, trueOutput } from "../planted/planted-output.ts";
 import { plantedRuns, trueRuns } from "../planted/planted-runs.ts";
 import { plantedSchedules, trueSchedules } from "../planted/planted-schedules.ts";
 import { Scribe } from "../scribe.ts";
@@ -134,6 +135,7 @@ describe("true histories", () => {
     ...trueSchedules,
     ...trueFlows,
     ...trueRuns,
+    ...trueOutput,
     ...trueCounters,
   };
   test.each(Object.entries(all))("%s is accepted", (_name, write) => {
@@ -149,6 +151,7 @@ const planted: readonly Planted[] = [
   ...plantedSchedules,
   ...plantedFlows,
   ...plantedRuns,
+  ...plantedOutput,
   ...plantedCounters,
 ];
 

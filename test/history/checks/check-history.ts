@@ -12,6 +12,7 @@ import { checkFlows } from "./check-flows.ts";
 import { checkJournals } from "./check-journals.ts";
 import { checkLimits } from "./check-limits.ts";
 import { checkOrder } from "./check-order.ts";
+import { checkOutput } from "./check-output.ts";
 import { checkOwnership } from "./check-ownership.ts";
 import { checkDeletion } from "./check-deletion.ts";
 import { checkSchedules } from "./check-schedules.ts";
@@ -36,6 +37,7 @@ const checks = [
   checkSchedules,
   checkCounters,
   checkJournals,
+  checkOutput,
   checkDurableRuns,
 ];
 

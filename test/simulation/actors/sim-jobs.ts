@@ -100,6 +100,8 @@ async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise
   log(host, context, { kind: "began" });
   if (random.chance(0.3)) context.progress(0.5, "half way");
   if (random.chance(0.2)) context.log.info("working", { key: context.input.key });
+  const output = random.fork("output");
+  if (output.chance(0.2)) for (let at = output.whole(1, 5); at > 0; at--) context.stream.write(at);
   // A refused extend means that the lease is gone, which the signal tells as well.
   if (random.chance(0.05)) await context.extend(plan.leaseMs * 2).catch(() => undefined);
   const ms = drawWorkMs(random, plan.leaseMs);

@@ -4,13 +4,13 @@
  *  frames:h    stream   fence-number: a = time, b = chunk       summary:h   string
  *
  * A place is an id of the stream, so a page begins at any place without a search, and an attempt whose fence was
- * superseded could not append behind its successor.
+ * superseded could not append after its successor.
  *
  *  a write       1 if older attempts are dropped, the place up to which chunks are dropped ("" for none), number of
  *                texts of the summary (0 or 1), the summary, number of chunks, and per chunk number, text
  *  read_frames   per read: id, the place to begin at ("" for the newest chunk alone), most chunks. Answers now, handles
- *                that have to be repaired (audit.lua.ts), and of each read how the job has ended, summary, then place, time and text of
- *                each chunk; or gone
+ *                that have to be repaired (audit.lua.ts), and of each read how the job has ended, summary, then place,
+ *                time and text of each chunk; or gone
  */
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";

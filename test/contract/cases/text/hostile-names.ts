@@ -3,7 +3,7 @@
  * be equal once the names are put back.
  */
 import { expect } from "vitest";
-import type { Store } from "../../../src/store/store.ts";
+import type { Store } from "../../../../src/store/store.ts";
 import {
   aChange,
   aClaim,
@@ -14,8 +14,8 @@ import {
   finish,
   replay,
   schedule,
-} from "../../support/builders.ts";
-import { findAll, pruneAll, readAllDocs, readWholeFeed, sortStateCounts } from "../../support/walk.ts";
+} from "../../../support/builders.ts";
+import { findAll, pruneAll, readAllDocs, readWholeFeed, sortStateCounts } from "../../../support/walk.ts";
 
 export const hostileNames = [
   `quote"'\`quote`,

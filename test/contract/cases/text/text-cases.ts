@@ -1,7 +1,7 @@
 /** Texts come back as they were given: a store keeps payloads and notes unread, whatever they hold. */
 import { expect } from "vitest";
-import { aChange, aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
-import type { ContractCase, ContractGroup } from "../subject.ts";
+import { aChange, aDoc, aJob, aSettle, finish } from "../../../support/builders.ts";
+import type { ContractCase, ContractGroup } from "../../subject.ts";
 
 const texts: readonly (readonly [what: string, text: string])[] = [
   ["empty", ""],
