@@ -41,6 +41,6 @@ await run
 for (const { name, state } of await run.nodes()) console.log(`${name} ${state}`);
 
 isDown = false;
-console.log("run again:", await run.replay());
+console.log("run again:", await run.retry());
 console.log("result:", await run.result({ timeout: "10s" }));
 await mill.close();

@@ -31,7 +31,7 @@ for await (const failed of mill.jobs.find({ state: "failed" })) {
 }
 
 isUp = true;
-const { replayed } = await mill.jobs.retry({ state: "failed", reason: "retries-exhausted" });
-console.log("brought back:", replayed);
+const { retried } = await mill.jobs.retry({ state: "failed", reason: "retries-exhausted" });
+console.log("brought back:", retried);
 console.log(`-> ${String(await handles[1]?.result({ timeout: "10s" }))}`);
 await mill.close();

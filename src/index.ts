@@ -78,7 +78,7 @@ export type {
   FlowState,
   FlowView,
   ListFlowsOptions,
-  ReplayFlowOptions,
+  RetryFlowOptions,
 } from "./client/flows/flows.ts";
 export type { SubmitFlowOptions } from "./engine/flows/submit-options.ts";
 export { schedule } from "./engine/schedules/schedule-definition.ts";

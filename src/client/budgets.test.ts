@@ -263,7 +263,7 @@ describe("the duty budget-reset", () => {
     await v.run(v.mill.work([handler(ask, async ({ input, usage }) => usage.report(tokens, input))]));
     await v.run((await v.run(v.mill.enqueue(ask, 100))).result());
     await v.advance(100);
-    const put = { cap: null, rate: null, isDraining: false, guard: "any" } as const;
+    const put = { cap: null, rate: null, isIntakeClosed: false, guard: "any" } as const;
     const [gate] = (await v.run(v.store.readGates({ keys: ["b:tokens"] }))).gates;
     const { body } = gate!;
     await v.run(v.store.putGates([{ ...put, key: "b:tokens", body, closed: null }]));

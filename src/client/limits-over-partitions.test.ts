@@ -56,7 +56,7 @@ test("a queue's concurrency or burst that the partitions cannot share is refused
   expect(await v.run(v.mill.queues.set("email", { concurrency: 4 }))).toMatchObject({ concurrency: 4 });
 });
 
-test("pause, resume, drain and undrain hold in every partition", async () => {
+test("pause, resume, drain and openIntake hold in every partition", async () => {
   const plain = job<number>("plain", { queue: "email" });
   let ran = 0;
   await v.run(v.mill.work([handler(plain, () => void (ran += 1))]));
@@ -66,13 +66,13 @@ test("pause, resume, drain and undrain hold in every partition", async () => {
   await v.advance(20_000);
   expect(ran).toBe(0);
   expect(await v.run(v.mill.jobs.counts())).toEqual({ email: { ready: 12, held: 12 } });
-  await v.run(v.mill.queues.drain("email"));
+  await v.run(v.mill.queues.closeIntake("email"));
   for (let n = 0; n < 8; n++)
-    await expect(v.run(v.mill.enqueue(plain, n))).rejects.toMatchObject({ code: "draining" });
+    await expect(v.run(v.mill.enqueue(plain, n))).rejects.toMatchObject({ code: "intake-closed" });
   await v.run(v.mill.queues.resume("email"));
   await v.run(Promise.all(handles.map((handle) => handle.result())));
   expect(ran).toBe(12);
-  await v.run(v.mill.queues.undrain("email"));
+  await v.run(v.mill.queues.openIntake("email"));
   expect((await v.run(v.mill.enqueue(plain, 1))).created).toBe(true);
 });
 

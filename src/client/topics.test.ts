@@ -140,11 +140,11 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     expect((await v.run(v.mill.topics.list()))[0]?.subscriptions).toHaveLength(1);
   });
 
-  test("a draining queue refuses the whole publish", async () => {
+  test("a queue with a closed intake refuses the whole publish", async () => {
     await v.run(v.mill.topics.subscribe(created, welcome));
     await v.run(v.mill.topics.subscribe(created, index));
-    await v.run(v.mill.queues.drain("email"));
-    await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("draining"));
+    await v.run(v.mill.queues.closeIntake("email"));
+    await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("intake-closed"));
     expect((await v.run(v.mill.jobs.list())).jobs).toEqual([]);
   });
 

@@ -69,7 +69,7 @@ export const errorCatalogue = {
   ),
   "other-job": entry(409, false, "The id belongs to a job of another name than the one that was asked for."),
   "key-held": entry(409, false, "The job's unique key is held by another live job."),
-  draining: entry(503, true, "The queue takes no new jobs: somebody drains it."),
+  "intake-closed": entry(503, true, "The queue takes no new jobs: somebody closed its intake."),
   "unknown-limit": entry(404, false, "No limit of this name is known to the store."),
   "limit-busy": entry(503, true, "No permit of the limit was free within the wait."),
   "limit-conflict": entry(409, false, "One process uses a limit with two definitions."),

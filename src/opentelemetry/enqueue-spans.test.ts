@@ -104,8 +104,8 @@ describe("an enqueue", () => {
   });
 
   test("that is refused or fails is an error of its span", async () => {
-    await m.v.run(m.v.mill.queues.drain("mail"));
-    await expect(m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).rejects.toThrow("drains");
+    await m.v.run(m.v.mill.queues.closeIntake("mail"));
+    await expect(m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).rejects.toThrow("closed its intake");
     m.v.store.submit = () => Promise.reject(new TypeError("broken"));
     await expect(m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).rejects.toThrow("broken");
     expect(
@@ -113,7 +113,7 @@ describe("an enqueue", () => {
         .named("enqueue mail")
         .map(({ status, attributes }) => [status.code, attributes["error.type"]]),
     ).toEqual([
-      [SpanStatusCode.ERROR, "draining"],
+      [SpanStatusCode.ERROR, "intake-closed"],
       [SpanStatusCode.ERROR, "TypeError"],
     ]);
   });

@@ -74,7 +74,7 @@ export type SubmitAnswer =
        * flow-closed: `id` was deleted, is not blocked any more, or is to be cancelled. key-held: another job holds the
        * key of a member. above-ceiling, uncountable: a counter refused its add, as `PutDocAnswer` says.
        */
-      readonly reason: "draining" | EffectRefusal;
+      readonly reason: "intake-closed" | EffectRefusal;
       readonly id: string;
     };
 

@@ -256,7 +256,7 @@ export interface Gate extends GateState {
   /** 1 with the first put, then one more with each. */
   readonly version: number;
   /** New jobs of its queue are refused. */
-  readonly isDraining: boolean;
+  readonly isIntakeClosed: boolean;
   /** The bounds of each of its keys (model/routing/lane.ts) without bounds of its own; null for none. */
   readonly perKey: GateBounds | null;
   /** What users have set; no rule reads it. */
@@ -272,12 +272,12 @@ export interface GatePut {
   readonly rate: TokenRate | null;
   /** How long no job passes; null for open. */
   readonly closed: Due | null;
-  readonly isDraining: boolean;
+  readonly isIntakeClosed: boolean;
   /** Absent for null. */
   readonly perKey?: GateBounds | null;
   readonly body: string | null;
   /** Takes all present tokens: the token time is at least now + burstUs. */
-  readonly drains?: boolean;
+  readonly emptiesRate?: boolean;
   /** The event to emit if the put is applied; absent for none. Over partitions it is emitted once. */
   readonly emits?: PutEvent;
 }

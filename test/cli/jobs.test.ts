@@ -78,7 +78,7 @@ describe("enqueue", () => {
     expect(await millraceJson(["list"], { env })).toMatchObject({ jobs: [{ id: "1" }] });
     expect((await millrace(["explain", "1"], { env })).out).toMatch(/^ready: /);
     expect(await millraceJson(["cancel", "1"], { env })).toEqual({ id: "1", answer: "cancelled" });
-    expect(await millraceJson(["retry", "1"], { env })).toEqual({ id: "1", answer: "replayed" });
+    expect(await millraceJson(["retry", "1"], { env })).toEqual({ id: "1", answer: "retried" });
     expect(await millraceJson(["show", "1"], { env })).toMatchObject({ job: { state: "ready" }, logs: [] });
     expect((await millrace(["doctor"], { env })).code).toBe(0);
   });
@@ -220,12 +220,12 @@ describe("operating", () => {
   test("retry by id and by filter makes finished jobs run again, in a worker process", async () => {
     const { store, failed, done } = await aBusyStore();
     expect(await sayJson(["retry", failed, "--input", '{"order":2,"card":"1"}', "--store", store])).toEqual({
-      ...{ id: failed, answer: "replayed" },
+      ...{ id: failed, answer: "retried" },
     });
-    const none = { replayed: 0, unfinished: 0, "key-held": 0, "flow-member": 0, "not-found": 0 };
+    const none = { retried: 0, unfinished: 0, "key-held": 0, "flow-member": 0, "not-found": 0 };
     expect(await sayJson(["retry", "--state", "completed", "--name", "charge", "--store", store])).toEqual({
       ...none,
-      replayed: 1,
+      retried: 1,
     });
     expect(await sayJson(["retry", "--state", "failed", "--store", store])).toEqual(none);
     const again = await say(["retry", done, "--store", store]);

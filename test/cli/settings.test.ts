@@ -26,13 +26,13 @@ describe("millrace queues", () => {
     expect(Date.parse(timed["pausedUntil"] as string)).toBeGreaterThan(Date.now());
   });
 
-  test("drains a queue: an enqueue is then refused by its code", async () => {
+  test("closes the intake of a queue: an enqueue is then refused by its code", async () => {
     const store = aStoreUrl();
     await sayJson(args("enqueue send 1 --queue mail", store));
-    await say(args("queues drain mail", store));
+    await say(args("queues close-intake mail", store));
     const refused = await say(args("enqueue send 2 --queue mail", store));
-    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/^millrace: draining: /)]);
-    await say(args("queues undrain mail", store));
+    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/^millrace: intake-closed: /)]);
+    await say(args("queues open-intake mail", store));
     expect((await say(args("enqueue send 2 --queue mail", store))).code).toBe(0);
   });
 

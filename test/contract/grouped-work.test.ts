@@ -100,7 +100,7 @@ describe.each(places)("on %s", (_title, place) => {
     const submitted = await mill.submit(orders);
     await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
     const behind = await mill.enqueue(step, { key: "acc", n: 2 });
-    expect(await submitted.replay()).toEqual({ runs: 1, waits: 0 });
+    expect(await submitted.retry()).toEqual({ runs: 1, waits: 0 });
     await behind.result({ timeout });
     await submitted.result({ timeout });
     expect(ran).toEqual([1, 1, 2]);
@@ -114,7 +114,7 @@ describe.each(places)("on %s", (_title, place) => {
     orders.add("second", step, { key: "acc", n: 2 }, { after: first });
     const submitted = await mill.submit(orders);
     await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
-    expect(await submitted.replay({ nodes: "first", withRest: true })).toEqual({ runs: 1, waits: 1 });
+    expect(await submitted.retry({ nodes: "first", withRest: true })).toEqual({ runs: 1, waits: 1 });
     await submitted.result({ timeout });
     expect(ran).toEqual([1, 2, 1, 2]);
   });

@@ -110,8 +110,8 @@ describe.each(places)("on %s", (_title, place) => {
     const third = await operator.enqueue(mail, 3);
     expect(await operator.explain(third.id)).toMatchObject({ held: { by: "pause", name: "email" } });
     expect([await operator.jobs.counts(), calls]).toEqual([{ email: { ready: 3, held: 3 } }, 0]);
-    await operator.queues.drain("email");
-    await expect(operator.enqueue(mail, 4)).rejects.toMatchObject({ code: "draining" });
+    await operator.queues.closeIntake("email");
+    await expect(operator.enqueue(mail, 4)).rejects.toMatchObject({ code: "intake-closed" });
     await operator.queues.resume("email");
     await third.result({ timeout });
     expect(calls).toBe(1);

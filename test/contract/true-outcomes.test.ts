@@ -108,8 +108,8 @@ const lines: Readonly<Record<string, Line>> = {
   "queues.list": (mill) => mill.queues.list(),
   "queues.pause": (mill, { name }) => mill.queues.pause(name),
   "queues.resume": (mill, { name }) => mill.queues.resume(name),
-  "queues.drain": (mill, { name }) => mill.queues.drain(name),
-  "queues.undrain": (mill, { name }) => mill.queues.undrain(name),
+  "queues.closeIntake": (mill, { name }) => mill.queues.closeIntake(name),
+  "queues.openIntake": (mill, { name }) => mill.queues.openIntake(name),
   "queues.define": (mill, { name }) => mill.queues.define(queue(name, { concurrency: 100 })),
   "queues.reset": (mill, { name }) => mill.queues.reset(name),
   "queues.set": (mill, { name }) => mill.queues.set(name, { concurrency: 100 }),
@@ -149,7 +149,7 @@ const lines: Readonly<Record<string, Line>> = {
   "flows.list": (mill) => mill.flows.list(),
   "flows.nodes": (mill, made) => mill.flows.nodes(made.flow),
   "flows.cancel": (mill, made) => mill.flows.cancel(made.flow),
-  "flows.replay": (mill, made) => mill.flows.replay(made.flow),
+  "flows.retry": (mill, made) => mill.flows.retry(made.flow),
   "webhooks.add": (mill, { name }) => mill.webhooks.add(`new-${name}`, hook),
   "webhooks.delete": (mill, { name }) => mill.webhooks.delete(name),
   "webhooks.list": (mill) => mill.webhooks.list(),
@@ -232,7 +232,7 @@ describe.each(eachStore())("on %s", (_title, open) => {
       await steady.topics.subscribe(topic<number>(name), mail, { name: "first" });
     if (part === "webhooks") await steady.webhooks.add(name, hook);
     const whole = part === "flows" ? await steady.submit(aFlow()) : null;
-    if (method === "flows.replay") {
+    if (method === "flows.retry") {
       await whole?.cancel();
       await whole?.result().catch(() => undefined);
     }

@@ -216,11 +216,11 @@ describe("a retry", () => {
     const handle = await v.run(v.mill.enqueue(trip, { id: "x" }));
     await v.advance(5000);
     expect(await view(handle.id)).toMatchObject({ state: "failed", reason: "step-failed" });
-    expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("replayed");
+    expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("retried");
     await v.advance(5000);
     expect((await view(handle.id)).state).toBe("failed");
     isDown = false;
-    expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("replayed");
+    expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("retried");
     expect(await v.run(handle.result())).toBe(1);
     expect(ran).toEqual(["a", "b", "tell", "b", "b", "c"]);
   });
@@ -272,7 +272,7 @@ describe("a retry", () => {
     const run = await v.run(v.mill.submit(trips));
     await v.advance(5000);
     expect(ran).toEqual(["one", "two"]);
-    await v.run(v.mill.flows.replay(run.id, { nodes: "all" }));
+    await v.run(v.mill.flows.retry(run.id, { nodes: "all" }));
     await v.advance(5000);
     expect(ran).toEqual(["one", "two", "one", "two"]);
   });

@@ -92,7 +92,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`flow.sub(name, flow, options)`": () => flow("asked").sub("node", flow("other"), asked),
   "`mill.flows.list(options)`": () => mill.flows.list(asked),
   "`mill.flows.cancel(id, options)`": () => mill.flows.cancel("asked", asked),
-  "`mill.flows.replay(id, options)`": () => mill.flows.replay("asked", asked),
+  "`mill.flows.retry(id, options)`": () => mill.flows.retry("asked", asked),
   "`topic(name, options)`": () => topic("asked", asked),
   "`subscription(topic, job, options)`": () => subscription(topic("asked"), plain, asked),
   "`mill.publish(topic, input, options)`": () => mill.publish(topic("asked"), {}, asked),

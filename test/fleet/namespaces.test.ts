@@ -96,7 +96,7 @@ describe.each(servers)("on %s", (_title, url) => {
     expect(await theirs.jobs.cancel({ tag: "seen" })).toMatchObject({ cancelled: 0, signalled: 0 });
     for (const duty of dutyNames) await theirs.runDuty(duty);
     await theirs.jobs.delete({ queue: "other" });
-    await theirs.queues.drain("other");
+    await theirs.queues.closeIntake("other");
     expect(await mine.jobs.counts()).toEqual({ work: { running: 1 }, other: { completed: 1, scheduled: 1 } });
     expect((await mine.enqueue(plain, 3)).id).not.toBe("");
 

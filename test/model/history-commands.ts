@@ -237,8 +237,8 @@ export type Command =
       readonly cap: number | null;
       readonly stepUs: number | null;
       readonly closedInMs: number | null;
-      readonly isDraining: boolean;
-      readonly drains: boolean;
+      readonly isIntakeClosed: boolean;
+      readonly emptiesRate: boolean;
     }
   | { readonly do: "put"; readonly docs: readonly DocShape[] }
   | { readonly do: "prune"; readonly what: number; readonly olderThanMs: number; readonly max: number }
@@ -515,8 +515,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       cap: fc.constantFrom(null, 1, 2, 4),
       stepUs: rarely(fc.constantFrom(700, 5000), null),
       closedInMs: rarely(fc.constantFrom(5, 50, -1), null),
-      isDraining: rarely(fc.constant(true), false),
-      drains: fc.boolean(),
+      isIntakeClosed: rarely(fc.constant(true), false),
+      emptiesRate: fc.boolean(),
     }),
   },
   { weight: 4, arbitrary: does("advance", { ms: fewMs }) },

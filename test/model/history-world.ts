@@ -642,7 +642,7 @@ function expectNotLater(
 }
 
 function gatePut(command: Extract<Command, { do: "gate" }>, place: string): GatePut {
-  const { key, guard, cap, stepUs, closedInMs, isDraining, drains } = command;
+  const { key, guard, cap, stepUs, closedInMs, isIntakeClosed, emptiesRate } = command;
   const rate = stepUs === null ? null : { stepUs, burstUs: 3 * stepUs };
   const keys = [gateA, gateB, queueGateKey("q0"), queueGateKey("q1"), gateC, keyedGate(gateC, `${place}k1`)];
   return {
@@ -652,10 +652,10 @@ function gatePut(command: Extract<Command, { do: "gate" }>, place: string): Gate
     cap,
     rate,
     closed: closedInMs === null ? null : closedInMs < 0 ? { at: foreverMs } : { inMs: closedInMs },
-    isDraining,
+    isIntakeClosed,
     body: null,
-    drains,
-    ...(isDraining ? { emits: { kind: "queue-changed", subject: "q0", extra: `${cap}` } } : {}),
+    emptiesRate,
+    ...(isIntakeClosed ? { emits: { kind: "queue-changed", subject: "q0", extra: `${cap}` } } : {}),
   };
 }
 

@@ -265,7 +265,7 @@ export class ReferenceRules {
     this.emit(job, event);
   }
 
-  /** isIntake: work from outside, which a draining queue refuses. */
+  /** isIntake: work from outside, which a queue with a closed intake refuses. */
   put(
     jobs: readonly NewJob[] = [],
     docs: readonly DocPut[] = [],
@@ -284,8 +284,8 @@ export class ReferenceRules {
       const known = isRepeat || spec.digest !== null ? this.all.jobs.get(spec.id) : undefined;
       if (known !== undefined && known.digest !== spec.digest)
         return { kind: "refused", reason: "id-differs", id: spec.id };
-      if (known === undefined && isIntake && this.all.gates.get(`q:${spec.queue}`)?.isDraining === true)
-        return { kind: "refused", reason: "draining", id: spec.id };
+      if (known === undefined && isIntake && this.all.gates.get(`q:${spec.queue}`)?.isIntakeClosed === true)
+        return { kind: "refused", reason: "intake-closed", id: spec.id };
       if (known === undefined && (spec.waits ?? null) !== null && this.isKeyHeld(spec))
         return { kind: "refused", reason: "key-held", id: spec.id };
       const [id, how] = known === undefined ? this.submitJob(spec) : [spec.id, "existing" as const];
@@ -436,10 +436,10 @@ export class ReferenceRules {
   keyGate(key: string): KeptGate {
     const own = this.all.gates.get(key);
     const perKey = this.all.gates.get(gateOfLimit(key))?.perKey ?? null;
-    const { version = 0, closedUntil = null, isDraining = false, body = null } = own ?? {};
+    const { version = 0, closedUntil = null, isIntakeClosed = false, body = null } = own ?? {};
     const tatUs = this.all.tokens.get(key) ?? 0;
     return {
-      ...{ key, version, closedUntil, isDraining, body, perKey: null },
+      ...{ key, version, closedUntil, isIntakeClosed, body, perKey: null },
       cap: own?.cap ?? perKey?.cap ?? null,
       rate: own?.rate ?? perKey?.rate ?? null,
       tatUs: tatUs > this.now * 1000 ? tatUs : 0,
@@ -470,15 +470,23 @@ export class ReferenceRules {
     return held;
   }
 
-  putGate({ key, guard, closed, drains, emits, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
+  putGate({
+    key,
+    guard,
+    closed,
+    emptiesRate,
+    emits,
+    perKey = null,
+    ...put
+  }: GatePut): operations.GatePutAnswer {
     const { version, tatUs } = this.all.gates.get(key) ?? { version: 0, tatUs: 0 };
     if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
     this.emitPut(emits);
-    const emptyUs = drains === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
+    const emptyUs = emptiesRate === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
     const closedUntil = closed === null ? null : this.at(closed);
     const gate = { ...put, key, closedUntil, perKey, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
     this.all.gates.set(key, gate);
-    if (isKeyedGate(key) && drains === true) {
+    if (isKeyedGate(key) && emptiesRate === true) {
       const { rate } = this.keyGate(key);
       const drainedUs = rate === null ? 0 : this.now * 1000 + rate.burstUs;
       this.all.tokens.set(key, Math.max(this.all.tokens.get(key) ?? 0, drainedUs));

@@ -163,7 +163,7 @@ export const scenarios: readonly EmittedEvent[] = [
     acts: async (_, run, process) => {
       await run.result({ timeout: "10m" }).catch(() => undefined);
       await process.sleep(1);
-      await run.replay();
+      await run.retry();
       await run.result({ timeout: "10m" });
     },
     ends: ["completed", "failed"],
@@ -189,7 +189,7 @@ export const scenarios: readonly EmittedEvent[] = [
     handlers,
     acts: async (_, run) => {
       await run.result({ timeout: "10m" });
-      await run.replay({ nodes: ["m.0", "m.2", "m.3", "m.4"] });
+      await run.retry({ nodes: ["m.0", "m.2", "m.3", "m.4"] });
       await run.result({ timeout: "10m" });
     },
     ends: ["completed"],
@@ -205,7 +205,7 @@ export const scenarios: readonly EmittedEvent[] = [
     handlers,
     acts: async (_, run) => {
       await run.result({ timeout: "10m" });
-      await run.replay({ nodes: "all" });
+      await run.retry({ nodes: "all" });
       await run.result({ timeout: "10m" });
     },
     ends: ["completed"],

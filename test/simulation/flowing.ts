@@ -65,12 +65,11 @@ async function interfere(run: FlowRun, node: SimNode, random: SeededRandom): Pro
       await run.cancel({ reason: `by ${node.process.name}`, pendingOnly: random.chance(0.3) });
       return;
     case 1:
-      await run.replay({ withRest: random.chance(0.3) });
+      await run.retry({ withRest: random.chance(0.3) });
       return;
     case 2: {
       const nodes = (await run.nodes()).filter(({ part }) => part === null);
-      if (nodes.length > 0)
-        await run.replay({ nodes: random.pick(nodes).name, withRest: random.chance(0.5) });
+      if (nodes.length > 0) await run.retry({ nodes: random.pick(nodes).name, withRest: random.chance(0.5) });
       return;
     }
     case 3: {
@@ -79,7 +78,7 @@ async function interfere(run: FlowRun, node: SimNode, random: SeededRandom): Pro
       return;
     }
     case 4:
-      await run.replay({ nodes: "all" });
+      await run.retry({ nodes: "all" });
       return;
     default:
       await run.counts();

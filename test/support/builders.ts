@@ -50,7 +50,7 @@ export function aRoute(
 }
 
 export function aGate(key: string, given: Partial<GatePut> = {}): GatePut {
-  const open = { cap: null, rate: null, closed: null, isDraining: false, perKey: null, body: null };
+  const open = { cap: null, rate: null, closed: null, isIntakeClosed: false, perKey: null, body: null };
   return { key, guard: "any", ...open, ...given };
 }
 

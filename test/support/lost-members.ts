@@ -38,7 +38,7 @@ export async function expectEndWithout(store: Store, damage: (id: string) => Pro
     const nodes = await run.nodes();
     expect(nodes.find(({ name }) => name === "first")?.reason).toBe("record-unreadable");
     expect(await run.counts()).toMatchObject({ total: 6, live: 0, completed: 4, failed: 1, skipped: 1 });
-    await expect(run.replay({ nodes: "first" })).rejects.toMatchObject({ code: "invalid-option" });
+    await expect(run.retry({ nodes: "first" })).rejects.toMatchObject({ code: "invalid-option" });
     await worker.stop();
   } finally {
     await mill.close();

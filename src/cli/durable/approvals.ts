@@ -68,7 +68,7 @@ export const approvals = command({
       const found: WaitingRun[] = [];
       let cursor: string | null = null;
       do {
-        const page = await mill.runs.waiting({ ...filter, max: 100, cursor });
+        const page = await mill.runs.waiting({ ...filter, limit: 100, cursor });
         found.push(...page.runs.filter(({ waits }) => waits.some(isApproval)));
         ({ cursor } = page);
       } while (cursor !== null && found.length < limit);

@@ -10,11 +10,11 @@ export const check = command({
   name: "check",
   words: "[FILE]",
   summary: "durable runs in flight that the handlers of a file could not continue; run it before a deploy",
-  options: { max: whole("N", "how many runs of each job are replayed, 10000 by default", 1, 1_000_000) },
+  options: { limit: whole("N", "how many runs of each job are replayed, 10000 by default", 1, 1_000_000) },
   examples: ["check ./handlers.ts", "check dist/jobs.js --json"],
-  async run({ words: [file], config, options: { max = 10_000 }, withStore, answer }) {
+  async run({ words: [file], config, options: { limit = 10_000 }, withStore, answer }) {
     const { handlers } = await declaredBy(file, config);
-    const found = await withStore((mill) => mill.runs.check(handlers, { max }));
+    const found = await withStore((mill) => mill.runs.check(handlers, { limit }));
     answer(found, () => {
       const lines = found.broken
         .slice(0, shownMax)

@@ -24,7 +24,7 @@ export const flows = command({
     const { flows: found, cursor } = await withStore((mill) =>
       firstFound(
         from,
-        (at) => mill.flows.list({ ...filter, max: limit, ...(at === null ? {} : { cursor: at }) }),
+        (at) => mill.flows.list({ ...filter, limit, ...(at === null ? {} : { cursor: at }) }),
         (page) => page.flows,
       ),
     );

@@ -53,20 +53,20 @@ export const retry = command({
 });
 
 function sentenceOf(answers: Answers<RetryAnswer>): string {
-  const { replayed, unfinished, "key-held": keys, "flow-member": members } = answers;
+  const { retried, unfinished, "key-held": keys, "flow-member": members } = answers;
   const others = [
     unfinished === 0 ? "" : `, ${unfinished} had not ended`,
     keys === 0 ? "" : `, ${keys} stay because another job holds their unique key`,
     members === 0 ? "" : `, ${members} stay with their flows`,
   ];
-  return `${replayed} ${replayed === 1 ? "job" : "jobs"} will run again${others.join("")}`;
+  return `${retried} ${retried === 1 ? "job" : "jobs"} will run again${others.join("")}`;
 }
 
 async function retryOne(call: RetryCall, id: string, given: RetryJobOptions): Promise<void> {
   const answer = await call.withStore((mill) => mill.jobs.retry(id, given));
   const shown = JSON.stringify(id);
   switch (answer) {
-    case "replayed":
+    case "retried":
       call.answer({ id, answer }, "1 job will run again");
       return;
     case "not-found":
@@ -94,7 +94,7 @@ async function replayFlow(
   if (id === undefined) throw wrong("--node and --with-rest go with the ID of a flow");
   const nodes = given.node?.length === 1 && given.node[0] === "all" ? "all" : given.node;
   const answer = await withStore((mill) =>
-    mill.flows.replay(id, {
+    mill.flows.retry(id, {
       ...(nodes === undefined ? {} : { nodes }),
       ...(given["with-rest"] ? { withRest: true } : {}),
     }),

@@ -1,7 +1,7 @@
 /**
- * `millrace queues`: the queues with their settings, or one of them paused, resumed, drained, undrained or set. What
- * can be set: its bounds (bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or `--backoff
- * 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
+ * `millrace queues`: the queues with their settings, or one of them paused, resumed, closed to new jobs, opened, or
+ * set. What can be set: its bounds (bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or
+ * `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
  */
 import type { QueueEdit } from "../../index.ts";
 import { durationMs, durationText } from "../../model/duration.ts";
@@ -34,11 +34,11 @@ const outcomes = ["completed", "failed", "other"] as const;
 export const queues = settingCommand({
   name: "queues",
   word: "QUEUE",
-  summary: "the queues and their settings; pause, drain or bound one for all processes",
+  summary: "the queues and their settings; pause, close or bound one for all processes",
   examples: [
     "queues pause email --for 10m",
     "queues set email --rate 100/1m --attempts 5",
-    "queues drain email",
+    "queues close-intake email",
   ],
   verbs: {
     pause: verb(
@@ -46,8 +46,8 @@ export const queues = settingCommand({
       (options) => (mill, queue) => mill.queues.pause(queue, options),
     ),
     resume: plainVerb((mill, queue) => mill.queues.resume(queue)),
-    drain: plainVerb((mill, queue) => mill.queues.drain(queue)),
-    undrain: plainVerb((mill, queue) => mill.queues.undrain(queue)),
+    "close-intake": plainVerb((mill, queue) => mill.queues.closeIntake(queue)),
+    "open-intake": plainVerb((mill, queue) => mill.queues.openIntake(queue)),
     reset: plainVerb((mill, queue) => mill.queues.reset(queue)),
     set: verb(queueOptions, (options) => {
       const edit = readQueueOptions(options);
@@ -67,10 +67,10 @@ export const queues = settingCommand({
     { title: "BACKOFF" },
     { title: "KEPT" },
   ],
-  cells: ({ queue, paused, pausedUntil, draining, concurrency, rate, ...jobs }) => [
+  cells: ({ queue, paused, pausedUntil, intakeClosed, concurrency, rate, ...jobs }) => [
     queue,
     paused ? `paused${pausedUntil === null ? "" : ` until ${formatInstant(pausedUntil)}`}` : "open",
-    draining ? "draining" : "open",
+    intakeClosed ? "closed" : "open",
     formatBound(concurrency),
     formatRate(rate),
     String(jobs.total ?? ""),

@@ -63,8 +63,8 @@ export const webhooks = settingCommand<ShownWebhook>({
     redeliver: verb({ id: text("ID", "only this delivery") }, ({ id }) => async (mill, name) => {
       const view = await stored.get(mill, name);
       if (id === undefined) {
-        const { replayed } = await mill.webhooks.redeliver({ webhook: name });
-        return { ...view, redelivered: replayed };
+        const { retried } = await mill.webhooks.redeliver({ webhook: name });
+        return { ...view, redelivered: retried };
       }
       await mill.webhooks.redeliver({ id });
       return { ...view, redelivered: 1 };

@@ -48,7 +48,8 @@ export interface WaitingOptions {
   key?: string;
   queue?: string;
   name?: string;
-  max?: number;
+  /** The size of a page; 100 by default. */
+  limit?: number;
   cursor?: string | null;
 }
 
@@ -111,18 +112,18 @@ export class Runs {
 
   /**
    * Replays runs in flight with the code of these handlers, and lists those that it could not continue. No code of a
-   * step runs and nothing is written. @param options `max`: how many runs of each job, 10,000 by default.
+   * step runs and nothing is written. @param options `limit`: how many runs of each job, 10,000 by default.
    */
-  async check(handlers: readonly Handler[], options: { readonly max?: number } = {}): Promise<CheckedRuns> {
+  async check(handlers: readonly Handler[], options: { readonly limit?: number } = {}): Promise<CheckedRuns> {
     const what = "runs.check";
-    const { max = 10_000 } = checkOptions(options, what, ["max"]) as { readonly max?: number };
-    checkWhole(max, `${what}: max`, 1, 1_000_000);
+    const { limit = 10_000 } = checkOptions(options, what, ["limit"]) as { readonly limit?: number };
+    checkWhole(limit, `${what}: limit`, 1, 1_000_000);
     const broken: BrokenRun[] = [];
     let checked = 0;
     for (const handler of handlers) {
       if (handler.kind !== "single" || handler.definition.durable === null) continue;
       const { name } = handler.definition;
-      let left = max;
+      let left = limit;
       let cursor: string | null = null;
       do {
         const filter = { states: liveStates, name };
@@ -156,16 +157,16 @@ export class Runs {
   /** One page of suspended runs, newest first, with what each waits for. */
   async waiting(options: WaitingOptions = {}): Promise<WaitingPage> {
     const what = "runs.waiting";
-    const known = ["signal", "key", "queue", "name", "max", "cursor"];
+    const known = ["signal", "key", "queue", "name", "limit", "cursor"];
     const {
       signal,
       key,
       queue,
       name,
-      max = 100,
+      limit = 100,
       cursor: from = null,
     } = checkOptions(options, what, known) as WaitingOptions;
-    checkWhole(max, `${what}: max`, 1, 1000);
+    checkWhole(limit, `${what}: limit`, 1, 1000);
     for (const [option, value] of Object.entries({ signal, key, queue, name }))
       if (value !== undefined && typeof value !== "string")
         throw new MillraceError("invalid-option", `${what}: ${option} must be a text.`);
@@ -178,7 +179,7 @@ export class Runs {
     const runs: WaitingRun[] = [];
     let cursor = readCursor(from, store.partitions ?? 1, what);
     do {
-      const page = await store.findJobs({ filter, max: max - runs.length, scanMax: 10_000, cursor });
+      const page = await store.findJobs({ filter, max: limit - runs.length, scanMax: 10_000, cursor });
       const journals = await readRuns(
         this.#needs,
         page.jobs.map(({ id }) => id),
@@ -196,7 +197,7 @@ export class Runs {
         ),
       );
       cursor = page.cursor;
-    } while (cursor !== null && runs.length < max);
+    } while (cursor !== null && runs.length < limit);
     return { runs, cursor };
   }
 }

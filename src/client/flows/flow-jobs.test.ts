@@ -73,7 +73,7 @@ describe("what people see", () => {
       (await v.run(run.nodes())).find(({ name }) => name === "second")?.join;
     expect(await joinOf()).toEqual({ needs: 1, came: 1 });
     steps.failing.clear();
-    await v.run(run.replay());
+    await v.run(run.retry());
     await v.run(run.result());
     expect(await joinOf()).toEqual({ needs: 1, came: 1 });
   });
@@ -96,7 +96,7 @@ describe("what people see", () => {
       { name: 1 },
       { tag: [] },
       { cursor: "x" },
-      { max: 0 },
+      { limit: 0 },
     ])
       await expect(named(wrong)).rejects.toMatchObject({ code: "invalid-option" });
     expect(await v.run(v.mill.flows.get(`${run.id}.race`))).toBeNull();
@@ -220,7 +220,7 @@ describe("verbs of jobs", () => {
   test("a retry of a member, of a flow or by a filter opens the flow again", async () => {
     const [run, steps] = await begin(failing());
     steps.failing.clear();
-    expect(await v.run(v.mill.jobs.retry(`${run.id}.second`))).toBe("replayed");
+    expect(await v.run(v.mill.jobs.retry(`${run.id}.second`))).toBe("retried");
     expect((await v.run(run.view())).state).toBe("running");
     expect(await v.run(v.mill.jobs.retry(`${run.id}.third`))).toBe("unfinished");
     expect(await v.run(run.result())).toMatchObject({ third: "3" });
@@ -231,7 +231,7 @@ describe("verbs of jobs", () => {
     expect((await v.run(again.view())).state).toBe("failed");
     steps.failing.clear();
     const answers = await v.run(v.mill.jobs.retry({ state: "failed", name: "step" }));
-    expect(answers).toMatchObject({ replayed: 1, "flow-member": 0 });
+    expect(answers).toMatchObject({ retried: 1, "flow-member": 0 });
     expect(await v.run(again.result())).toMatchObject({ third: "3" });
   });
 
@@ -239,7 +239,7 @@ describe("verbs of jobs", () => {
     const [run] = await begin(failing());
     expect(await v.run(v.mill.jobs.retry(`${run.id}.second`, { input: "x" }))).toBe("flow-member");
     expect(await v.run(v.mill.jobs.retry({ state: "failed" }, { perSecond: 5 }))).toMatchObject({
-      ...{ replayed: 0, "flow-member": 1 },
+      ...{ retried: 0, "flow-member": 1 },
     });
   });
 
@@ -303,7 +303,7 @@ describe("verbs of jobs", () => {
       () => part.result(),
       () => part.nodes(),
       () => part.cancel(),
-      () => part.replay(),
+      () => part.retry(),
     ];
     for (const ask of [...asks, () => part.view()])
       await expect(v.run(ask())).rejects.toMatchObject({ code: "flow-not-found" });

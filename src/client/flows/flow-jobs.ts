@@ -84,7 +84,7 @@ export class MemberReplays {
     try {
       const asked = { withRest: false, ...(nodes === undefined ? {} : { nodes }) };
       const { runs } = await replayNodes(this.#needs, flow, asked);
-      return runs === 0 ? "unfinished" : "replayed";
+      return runs === 0 ? "unfinished" : "retried";
     } catch (error) {
       if (isMillraceError(error, "flow-not-found")) return "not-found";
       if (isMillraceError(error, "job-changed") || isMillraceError(error, "flow-closed")) return "unfinished";

@@ -16,7 +16,7 @@ test("in a flow that failed fast, cancelled nodes come back with the failed ones
   expect(await ended(run)).toBe("failed");
   expect(await v.run(statesOf(run))).toMatchObject({ third: "skipped", late: "cancelled" });
   steps.failing.clear();
-  expect(await v.run(run.replay())).toEqual({ runs: 2, waits: 2 });
+  expect(await v.run(run.retry())).toEqual({ runs: 2, waits: 2 });
   expect(await v.run(run.result())).toEqual({ third: "3", late: "late" });
 });
 
@@ -26,7 +26,7 @@ test("in a map that failed, the cancelled items come back, under its cap", async
   const [run, steps] = await begin(given);
   expect(await ended(run)).toBe("failed");
   steps.failing.clear();
-  await v.run(run.replay());
+  await v.run(run.retry());
   expect(await v.run(run.result())).toEqual({ map: ["fail", "a", "b", "c"] });
   expect(steps.most).toBeLessThanOrEqual(2);
 });
@@ -40,7 +40,7 @@ test("an inner flow that failed fast comes back as a whole", async () => {
   const [run, steps] = await begin(given);
   expect(await ended(run)).toBe("failed");
   steps.failing.clear();
-  await v.run(run.replay());
+  await v.run(run.retry());
   await v.advance(100);
   expect(await v.run(statesOf(run))).toMatchObject({ "sub.beside": "running", last: "blocked" });
   steps.letGo();
@@ -58,7 +58,7 @@ test("losers of a race, nodes that a join cancelled and nodes that were cancelle
   const [run, steps] = await begin(given);
   expect(await ended(run)).toBe("failed");
   steps.failing.clear();
-  expect(await v.run(run.replay())).toEqual({ runs: 1, waits: 0 });
+  expect(await v.run(run.retry())).toEqual({ runs: 1, waits: 0 });
   expect(await ended(run)).toBe("completed");
   expect(await v.run(statesOf(run))).toMatchObject({ "race.1": "cancelled", slow: "cancelled" });
 
@@ -68,7 +68,7 @@ test("losers of a race, nodes that a join cancelled and nodes that were cancelle
   const [second] = await begin(alone);
   await v.run(v.mill.jobs.cancel(`${second.id}.away`));
   expect(await ended(second)).toBe("failed");
-  expect(await v.run(second.replay())).toEqual({ runs: 1, waits: 0 });
+  expect(await v.run(second.retry())).toEqual({ runs: 1, waits: 0 });
 });
 
 test("a node that was cancelled or expired before it was freed is freed or skipped by the nodes before it", async () => {
@@ -85,7 +85,7 @@ test("a node that was cancelled or expired before it was freed is freed or skipp
   expect(await ended(run)).toBe("cancelled");
   expect(await v.run(statesOf(run))).toMatchObject({ first: "completed", sorry: "cancelled" });
   steps.ran.length = 0;
-  await v.run(run.replay());
+  await v.run(run.retry());
   expect(await v.run(run.result())).toEqual({ good: "good" });
   expect(await v.run(statesOf(run))).toMatchObject({ sorry: "skipped", late: "skipped" });
   expect(steps.ran).toEqual(["good"]);
@@ -96,6 +96,6 @@ test("a node that has expired runs again, although its deadline has passed", asy
   given.add("n", step, "n", { delay: "1h", deadline: "1s" });
   const [run] = await begin(given);
   expect(await ended(run)).toBe("failed");
-  await v.run(run.replay());
+  await v.run(run.retry());
   expect(await v.run(run.result())).toEqual({ n: "n" });
 });

@@ -173,7 +173,7 @@ test("on four partitions a flow lies in one of them, and works as on a single on
   const [run, steps] = await begin(given);
   expect(await ended(run)).toBe("failed");
   steps.failing.clear();
-  await v.run(run.replay());
+  await v.run(run.retry());
   await v.advance(500);
   steps.letGo();
   expect(await v.run(run.result())).toEqual({ pages: ["a", "b", "hold"], race: ["x"] });
@@ -232,7 +232,7 @@ describe("replay", () => {
     expect(await ended(run)).toBe("failed");
     steps.failing.clear();
     steps.ran.length = 0;
-    expect(await v.run(run.replay())).toEqual({ runs: 1, waits: 1 });
+    expect(await v.run(run.retry())).toEqual({ runs: 1, waits: 1 });
     expect(await v.run(run.result())).toEqual({ third: "3" });
     expect(steps.ran).toEqual(["fail", "3"]);
     expect(await v.run(run.counts())).toMatchObject({ total: 4, completed: 4, failed: 0, skipped: 0 });
@@ -243,11 +243,11 @@ describe("replay", () => {
     steps.failing.clear();
     expect(await ended(run)).toBe("completed");
     steps.ran.length = 0;
-    expect(await v.run(run.replay({ nodes: "first" }))).toEqual({ runs: 1, waits: 0 });
+    expect(await v.run(run.retry({ nodes: "first" }))).toEqual({ runs: 1, waits: 0 });
     expect(await ended(run)).toBe("completed");
     expect(steps.ran).toEqual(["1"]);
     steps.ran.length = 0;
-    expect(await v.run(run.replay({ nodes: ["beside"], withRest: true }))).toEqual({ runs: 1, waits: 1 });
+    expect(await v.run(run.retry({ nodes: ["beside"], withRest: true }))).toEqual({ runs: 1, waits: 1 });
     expect(await ended(run)).toBe("completed");
     expect(steps.ran).toEqual(["b", "3"]);
   });
@@ -257,7 +257,7 @@ describe("replay", () => {
     steps.failing.clear();
     expect(await ended(run)).toBe("completed");
     steps.ran.length = 0;
-    expect(await v.run(run.replay({ nodes: "all" }))).toEqual({ runs: 1, waits: 3 });
+    expect(await v.run(run.retry({ nodes: "all" }))).toEqual({ runs: 1, waits: 3 });
     expect(await ended(run)).toBe("completed");
     expect([steps.ran[0], steps.ran.length, steps.ran.at(-1)]).toEqual(["1", 4, "3"]);
   });
@@ -272,7 +272,7 @@ describe("replay", () => {
     steps.failing.clear();
     steps.most = 0;
     steps.ran.length = 0;
-    expect(await v.run(run.replay())).toEqual({ runs: 21, waits: 1 });
+    expect(await v.run(run.retry())).toEqual({ runs: 21, waits: 1 });
     expect(await ended(run)).toBe("completed");
     expect(steps.ran).toHaveLength(22);
     // Three of the map, and one of the two others.
@@ -286,7 +286,7 @@ describe("replay", () => {
     await v.advance(100);
     await v.run(run.cancel());
     expect(await ended(run)).toBe("cancelled");
-    await v.run(run.replay());
+    await v.run(run.retry());
     await v.advance(100);
     steps.letGo();
     expect(await v.run(run.result())).toEqual({ second: "2" });
@@ -295,11 +295,11 @@ describe("replay", () => {
   test("is refused for a node that has not ended, and for one that does not exist", async () => {
     const [run] = await begin(flowOf("hold"));
     await v.advance(100);
-    await expect(v.run(run.replay({ nodes: "n" }))).rejects.toMatchObject({ code: "job-changed" });
-    await expect(v.run(run.replay({ nodes: "x" }))).rejects.toMatchObject({ code: "job-not-found" });
+    await expect(v.run(run.retry({ nodes: "n" }))).rejects.toMatchObject({ code: "job-changed" });
+    await expect(v.run(run.retry({ nodes: "x" }))).rejects.toMatchObject({ code: "job-not-found" });
     await v.run(run.cancel({ pendingOnly: true }));
-    await expect(v.run(run.replay())).rejects.toMatchObject({ code: "flow-closed" });
-    await expect(v.run(v.mill.flows.replay("nobody"))).rejects.toMatchObject({ code: "flow-not-found" });
+    await expect(v.run(run.retry())).rejects.toMatchObject({ code: "flow-closed" });
+    await expect(v.run(v.mill.flows.retry("nobody"))).rejects.toMatchObject({ code: "flow-not-found" });
   });
 });
 

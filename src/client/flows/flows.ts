@@ -91,7 +91,7 @@ export interface CancelFlowOptions {
   pendingOnly?: boolean;
 }
 
-export interface ReplayFlowOptions {
+export interface RetryFlowOptions {
   /** The nodes that run again; "all" for every node. Default: all that failed, expired or were cancelled. */
   nodes?: readonly string[] | string | "all";
   /** Whether the nodes after them run again although they have run before; false by default. */
@@ -107,7 +107,8 @@ export interface ListFlowsOptions {
   name?: string;
   state?: FlowState | readonly FlowState[];
   tag?: string;
-  max?: number;
+  /** The size of a page; 100 by default. */
+  limit?: number;
   cursor?: string | null;
 }
 
@@ -167,15 +168,15 @@ export class Flows {
   /** One page of flows, newest first. */
   async list(options: ListFlowsOptions = {}): Promise<FlowsPage> {
     const what = "flows.list";
-    const known = ["name", "state", "tag", "max", "cursor"];
+    const known = ["name", "state", "tag", "limit", "cursor"];
     const {
       name,
       state,
       tag,
-      max = 100,
+      limit = 100,
       cursor: from = null,
     } = checkOptions(options, what, known) as ListFlowsOptions;
-    checkWhole(max, `${what}: max`, 1, 1000);
+    checkWhole(limit, `${what}: limit`, 1, 1000);
     for (const [key, value] of Object.entries({ name, tag }))
       if (value !== undefined && typeof value !== "string")
         throw invalidOption(`${what}: ${key} must be a text.`);
@@ -187,7 +188,7 @@ export class Flows {
       ...(tag === undefined ? {} : { tag }),
       ...(states.length === 0 ? {} : { states }),
     };
-    const page = await this.#needs.store.findJobs({ filter, max, scanMax: 100_000, cursor });
+    const page = await this.#needs.store.findJobs({ filter, max: limit, scanMax: 100_000, cursor });
     // Parts of flows are jobs in the same queue.
     return { flows: page.jobs.filter(({ flow }) => flow === null).map(viewFlow), cursor: page.cursor };
   }
@@ -222,17 +223,17 @@ export class Flows {
   /**
    * Runs nodes again; the nodes that depend on them wait again. @returns how many nodes run again, and how many wait.
    */
-  async replay(
+  async retry(
     id: string,
-    options: ReplayFlowOptions = {},
+    options: RetryFlowOptions = {},
   ): Promise<{ readonly runs: number; readonly waits: number }> {
-    const given = checkOptions(options, "flows.replay", ["nodes", "withRest"]) as ReplayFlowOptions;
+    const given = checkOptions(options, "flows.retry", ["nodes", "withRest"]) as RetryFlowOptions;
     const { nodes, withRest = nodes === "all" } = given;
-    checkBoolean(withRest, "flows.replay: withRest");
+    checkBoolean(withRest, "flows.retry: withRest");
     checkName(id, "flow id");
     const named = nodes === undefined || nodes === "all" ? undefined : [nodes].flat();
-    for (const name of named ?? []) checkName(name, "flows.replay: nodes");
-    return asOneCall(this.#needs, { what: "flows.replay", isLong: true }, async (needs) => {
+    for (const name of named ?? []) checkName(name, "flows.retry: nodes");
+    return asOneCall(this.#needs, { what: "flows.retry", isLong: true }, async (needs) => {
       const flow = await readFlow(needs, id);
       const all = nodes === "all" ? await endedJobs(needs, id) : named;
       return replayNodes(needs, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
@@ -320,8 +321,8 @@ export class FlowRun<Results extends object = AnyResults> {
     return this.#flows.cancel(this.id, options);
   }
 
-  replay(options?: ReplayFlowOptions): Promise<{ readonly runs: number; readonly waits: number }> {
-    return this.#flows.replay(this.id, options);
+  retry(options?: RetryFlowOptions): Promise<{ readonly runs: number; readonly waits: number }> {
+    return this.#flows.retry(this.id, options);
   }
 }
 

@@ -152,8 +152,8 @@ describe("a call whose job does not complete", () => {
   });
 
   test("rejects with the error of its submit", async () => {
-    await v.run(v.mill.queues.drain("default"));
-    await expect(v.run(v.mill.call(greet, { name: "x" }))).rejects.toThrow(coded("draining"));
+    await v.run(v.mill.queues.closeIntake("default"));
+    await expect(v.run(v.mill.call(greet, { name: "x" }))).rejects.toThrow(coded("intake-closed"));
   });
 });
 

@@ -96,7 +96,7 @@ test("a job that runs again after its cancel is not cancelled by the change numb
   expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("signalled");
   await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-cancelled" });
   gate = deferred();
-  expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("replayed");
+  expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("retried");
   await v.advance(5000);
   expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "running" });
   gate.resolve();

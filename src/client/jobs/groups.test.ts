@@ -118,7 +118,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     const { jobs } = await v.run(v.mill.jobs.list({ holdsGroup: true }));
     expect(jobs.map(({ id }) => id)).toEqual([first]);
     isFixed = true;
-    expect(await v.run(v.mill.jobs.retry(first!))).toBe("replayed");
+    expect(await v.run(v.mill.jobs.retry(first!))).toBe("retried");
     await v.advance(10_000);
     expect(ran).toEqual([1, 9, 1, 2, 3]);
     isFixed = false;

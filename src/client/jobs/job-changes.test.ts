@@ -62,7 +62,7 @@ test("a retry whose reply was lost replays the job once and is answered as repla
   };
   meanwhile = failedAgain;
   loseNextReply();
-  expect(await run(mill.jobs.retry(id))).toBe("replayed");
+  expect(await run(mill.jobs.retry(id))).toBe("retried");
   await platform.time.advance(10_000_000);
   expect(runs).toBe(2);
 });
@@ -72,7 +72,7 @@ test("the same call made by the user a second time is another change", async () 
   await work();
   await platform.time.advance(1_000_000);
   for (const runsAfter of [2, 3]) {
-    expect(await run(mill.jobs.retry({ state: "failed" }))).toMatchObject({ replayed: 1 });
+    expect(await run(mill.jobs.retry({ state: "failed" }))).toMatchObject({ retried: 1 });
     await platform.time.advance(10_000_000);
     expect(runs).toBe(runsAfter);
   }

@@ -103,12 +103,12 @@ describe("operating", () => {
     for (const handle of handles) await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
     isBroken = false;
     const [first] = handles;
-    expect(await v.run(v.mill.jobs.retry(first!.id, { input: { n: 100 } }))).toBe("replayed");
+    expect(await v.run(v.mill.jobs.retry(first!.id, { input: { n: 100 } }))).toBe("retried");
     expect(await v.run(first!.result())).toBe(100);
     expect(await v.run(v.mill.jobs.get(first!.id))).toMatchObject({ attempt: 1, id: first!.id });
     const from = v.platform.time.now;
     expect(await v.run(v.mill.jobs.retry({ name: "plain" }, { perSecond: 2 }))).toEqual({
-      replayed: 3,
+      retried: 3,
       unfinished: 0,
       "key-held": 0,
       "flow-member": 0,

@@ -65,7 +65,7 @@ type JobsNeeds = Needs<
  * another job has its unique key. `flow-member`: a member is replayed with its flow, which takes no other input, time
  * or attempts.
  */
-export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
+export type RetryAnswer = "retried" | "unfinished" | "key-held" | "flow-member" | "not-found";
 /**
  * `running`: it runs, or is a flow that has not ended. `flow-member`: it is deleted with its flow. `has-undo`: it is a
  * durable run that has steps to undo; cancel it, or delete it with `force`.
@@ -137,7 +137,7 @@ export interface LogLine {
 }
 
 const retryAnswers = [
-  ...["replayed", "unfinished", "key-held", "flow-member", "not-found"],
+  ...["retried", "unfinished", "key-held", "flow-member", "not-found"],
 ] as const satisfies RetryAnswer[];
 const deleteAnswers = [
   ...["deleted", "running", "flow-member", "has-undo", "not-found"],
@@ -240,7 +240,7 @@ export class Jobs {
 
   /**
    * Replays finished jobs: one by id, or all that match (by default the failed ones). The replay of a member opens its
-   * flow again (`mill.flows.replay`); the replay of a flow runs the nodes that failed in it.
+   * flow again (`mill.flows.retry`); the replay of a flow runs the nodes that failed in it.
    */
   retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
   retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
@@ -274,7 +274,7 @@ export class Jobs {
             { due, resetsAttempts, strideMs, isFromStart, ...(edit === undefined ? {} : { edit }) },
           ),
         ]);
-        if (isMade(answer)) return "replayed";
+        if (isMade(answer)) return "retried";
         return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
       };
       if (typeof target === "string") return one(changes, target, retryOne);

@@ -35,7 +35,7 @@ describe("unique keys", () => {
     const moved = await v.run(v.mill.jobs.get(waiting.id));
     expect(moved).toMatchObject({ input: { n: 9 }, uniqueKey: "d" });
     expect(moved!.dueAt.getTime()).toBe(v.platform.time.now + 60_000);
-    const once = { key: "t", policy: "throttle", window: "1m" } as const;
+    const once = { key: "t", policy: "once-per", window: "1m" } as const;
     await v.run(v.mill.work([handler(plain, async () => 1)]));
     const ran = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: once }));
     await v.run(ran.result());

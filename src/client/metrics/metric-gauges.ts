@@ -32,7 +32,7 @@ export interface QueueGauges {
   /** Slots that have a job; jobs that wait in a worker for a slot are not among them. */
   readonly busy: number;
   readonly paused: boolean;
-  readonly draining: boolean;
+  readonly intakeClosed: boolean;
   /** Limits used by jobs of the queue that cool down after a throttle: none of their jobs starts meanwhile. */
   readonly cooling: number;
 }
@@ -57,7 +57,7 @@ export async function readQueueGauges(needs: Needs<"store">): Promise<readonly Q
       ...{ queue, jobs, oldestReadyMs: oldestOf(heads, queue), held, workers: serving.length, slots },
       busy: Math.min(jobs.running ?? 0, slots),
       paused: gate?.isPaused ?? false,
-      draining: gate?.isDraining ?? false,
+      intakeClosed: gate?.intakeClosed ?? false,
       cooling: cooling.get(queue) ?? 0,
     };
   });
@@ -79,13 +79,13 @@ export async function readStoreGauges({ store }: Needs<"store">): Promise<readon
 
 interface QueueGate {
   readonly isPaused: boolean;
-  readonly isDraining: boolean;
+  readonly intakeClosed: boolean;
 }
 
 async function queueGates({ store }: Needs<"store">): Promise<Map<string, QueueGate>> {
   const found = new Map<string, QueueGate>();
   for await (const { gate, now } of allGates(store, queueGateKey("")))
-    found.set(gateName(gate.key), { isPaused: isPaused(gate, now), isDraining: gate.isDraining });
+    found.set(gateName(gate.key), { isPaused: isPaused(gate, now), intakeClosed: gate.isIntakeClosed });
   return found;
 }
 

@@ -124,13 +124,13 @@ describe("queues", () => {
         queue: "chat",
         jobs: { ready: 1 },
         oldestReadyMs: 3000,
-        ...{ held: 1, workers: 1, slots: 1, busy: 0, paused: false, draining: false, cooling: 1 },
+        ...{ held: 1, workers: 1, slots: 1, busy: 0, paused: false, intakeClosed: false, cooling: 1 },
       },
       {
         queue: "mail",
         jobs: { running: 2, ready: 1, scheduled: 1 },
         oldestReadyMs: 3000,
-        ...{ held: 1, workers: 1, slots: 2, busy: 2, paused: true, draining: false, cooling: 0 },
+        ...{ held: 1, workers: 1, slots: 2, busy: 2, paused: true, intakeClosed: false, cooling: 0 },
       },
     ]);
     for (const end of ends) end();

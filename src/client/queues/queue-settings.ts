@@ -12,7 +12,7 @@ export interface QueueSettings {
   readonly paused: boolean;
   /** When the pause ends by itself; null if it does not, or if the queue is not paused. */
   readonly pausedUntil: Date | null;
-  readonly draining: boolean;
+  readonly intakeClosed: boolean;
   /** How many jobs of the queue run at once, over all processes; null for any number. */
   readonly concurrency: number | null;
   /** How many jobs of the queue start per period; null for any number. */
@@ -41,7 +41,7 @@ export function settingsOfGate(queue: string, gate: NextGate | null, now: number
     queue,
     paused,
     pausedUntil: until === null || until === foreverMs ? null : new Date(until),
-    draining: gate?.isDraining ?? false,
+    intakeClosed: gate?.isIntakeClosed ?? false,
     ...settingsOf(body),
     total: total ?? null,
     localConcurrency: localConcurrency ?? null,

@@ -12,7 +12,7 @@ const open = {
   queue: "email",
   paused: false,
   pausedUntil: null,
-  draining: false,
+  intakeClosed: false,
   concurrency: null,
   rate: null,
   localConcurrency: null,
@@ -91,18 +91,18 @@ describe("a paused queue", () => {
   });
 });
 
-describe("a draining queue", () => {
+describe("a queue with a closed intake", () => {
   test("refuses new jobs by a code of its own, and runs those that are there", async () => {
     const handle = await v.run(v.mill.enqueue(mail, 1));
-    expect(await v.run(v.mill.queues.drain("email"))).toEqual({ ...open, draining: true });
+    expect(await v.run(v.mill.queues.closeIntake("email"))).toEqual({ ...open, intakeClosed: true });
     const refused = v.mill.enqueue(mail, 2);
     await expect(v.run(refused)).rejects.toMatchObject({
-      code: "draining",
+      code: "intake-closed",
       message: expect.stringContaining('The queue "email" takes no new jobs'),
     });
     await v.run(v.mill.work([handler(mail, async () => undefined)]));
     await v.run(handle.result());
-    expect(await v.run(v.mill.queues.undrain("email"))).toEqual(open);
+    expect(await v.run(v.mill.queues.openIntake("email"))).toEqual(open);
     expect((await v.run(v.mill.enqueue(mail, 3))).created).toBe(true);
   });
 });
@@ -137,7 +137,7 @@ describe("the settings of a queue", () => {
     ["a pause of 0", () => v.mill.queues.pause("email", { for: 0 }), "invalid-option"],
     ["a pause of a negative length", () => v.mill.queues.pause("email", { for: -1 }), "invalid-duration"],
     ["an unknown option", () => v.mill.queues.pause("email", { during: 1 } as never), "invalid-option"],
-    ["an empty name", () => v.mill.queues.drain(""), "invalid-name"],
+    ["an empty name", () => v.mill.queues.closeIntake(""), "invalid-name"],
     ["nothing to set", () => v.mill.queues.set("email", {}), "invalid-option"],
     ["a rate of 0", () => v.mill.queues.set("email", { rate: { max: 0, per: 1 } }), "invalid-option"],
   ])("refuse %s", async (_what, act, code) => {

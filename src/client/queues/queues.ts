@@ -1,10 +1,10 @@
 /**
- * Queues at run time, for all processes of the store: pause and resume, drain and undrain, how much of a queue runs,
- * and the defaults of its jobs.
+ * Queues at run time, for all processes of the store: pause and resume, close and open the intake, how much of a queue
+ * runs, and the defaults of its jobs.
  *
- *   paused     after the call no claim passes; running jobs finish; jobs that a worker claimed ahead are handed back as
- *              soon as it hears of the pause (at its next slow poll at the latest, if the hint was lost)
- *   draining   new jobs are refused as `draining`; jobs that are there, their retries and their follow-ups run on
+ *   paused        after the call no claim passes; running jobs finish; jobs that a worker claimed ahead are handed back
+ *                 as soon as it hears of the pause (at its next slow poll at the latest, if the hint was lost)
+ *   intakeClosed  new jobs are refused as `intake-closed`; jobs that are there, their retries and follow-ups run on
  */
 import type { Needs } from "../../engine/services.ts";
 import { allGates, changeGate, readGate } from "../../engine/limits/change-gate.ts";
@@ -86,13 +86,13 @@ export class Queues {
     }));
   }
 
-  /** The queue takes no new jobs until `undrain`; the jobs that are there run to their end. */
-  async drain(queue: string): Promise<QueueSettings> {
-    return this.#change("queues.drain", queue, () => ({ isDraining: true }));
+  /** The queue takes no new jobs until `openIntake`; the jobs that are there run to their end. */
+  async closeIntake(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.closeIntake", queue, () => ({ isIntakeClosed: true }));
   }
 
-  async undrain(queue: string): Promise<QueueSettings> {
-    return this.#change("queues.undrain", queue, () => ({ isDraining: false }));
+  async openIntake(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.openIntake", queue, () => ({ isIntakeClosed: false }));
   }
 
   /** How much of the queue runs, and the defaults of its jobs, for all processes. */
@@ -131,7 +131,7 @@ export class Queues {
     return this.#change("queues.reset", queue, (body) => {
       const { edited: _edited, queue: _set, isPauseEdited: _pause, ...kept } = body;
       const closed = kept.queueDefined?.paused === true ? { at: foreverMs } : null;
-      return { body: { ...kept, edited: {} }, closed, isDraining: false };
+      return { body: { ...kept, edited: {} }, closed, isIntakeClosed: false };
     });
   }
 

@@ -65,7 +65,7 @@ export async function changeBudgetGate(
       cap: null,
       rate: null,
       closed: until !== null && until > now ? { at: until } : null,
-      isDraining: false,
+      isIntakeClosed: false,
       body: writeBudgetBody(change.body ?? body),
       ...(change.emits === undefined ? {} : { emits: change.emits }),
     };

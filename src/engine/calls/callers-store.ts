@@ -71,7 +71,11 @@ export function callersStore(store: Store, options: CallersStoreOptions): Store 
     const isNext = typeof put.guard === "object" && version === put.guard.version + 1;
     if (gate === undefined || !isNext || gate.version !== version) return false;
     const isClosed = gate.closedUntil !== null;
-    return gate.body === put.body && gate.isDraining === put.isDraining && isClosed === (put.closed !== null);
+    return (
+      gate.body === put.body &&
+      gate.isIntakeClosed === put.isIntakeClosed &&
+      isClosed === (put.closed !== null)
+    );
   };
 
   const isOurDoc = async (put: DocPut, { version }: { readonly version: number }): Promise<boolean> => {

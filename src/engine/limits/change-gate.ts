@@ -24,12 +24,12 @@ export interface FoundGate {
 export interface GateChange {
   readonly body?: LimitBody;
   readonly closed?: Due | null;
-  readonly isDraining?: boolean;
-  readonly drains?: boolean;
+  readonly isIntakeClosed?: boolean;
+  readonly emptiesRate?: boolean;
 }
 
 /** A gate as a change leaves it, as far as people set it; a time from now on is counted from the read before. */
-export type NextGate = Pick<Gate, "closedUntil" | "isDraining" | "body">;
+export type NextGate = Pick<Gate, "closedUntil" | "isIntakeClosed" | "body">;
 
 export interface ChangedGate<Change> {
   readonly found: FoundGate;
@@ -65,12 +65,12 @@ export async function changeGate<Change extends GateChange>(
     const { gate, now } = found;
     const change = decide(found);
     if (change === null) return { found, change, after: gate };
-    const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
+    const { body = found.body, isIntakeClosed = gate?.isIntakeClosed ?? false, emptiesRate = false } = change;
     const until = gate?.closedUntil ?? null;
     const kept = until !== null && until > now ? { at: until } : null;
     const closed = change.closed === undefined ? kept : change.closed;
     const closedUntil = closed === null ? null : "at" in closed ? closed.at : now + closed.inMs;
-    const next: NextGate = { closedUntil, isDraining, body: writeBody(body) };
+    const next: NextGate = { closedUntil, isIntakeClosed, body: writeBody(body) };
     const bounds = { ...boundsOfBody(body), perKey: boundsPerKeyOf(settingsOf(body)) };
     const [answer] = await store.putGates([
       {
@@ -78,9 +78,9 @@ export async function changeGate<Change extends GateChange>(
         guard: { version: gate?.version ?? 0 },
         ...bounds,
         closed,
-        isDraining,
+        isIntakeClosed,
         body: next.body,
-        ...(drains ? { drains } : {}),
+        ...(emptiesRate ? { emptiesRate } : {}),
         ...(emits === undefined ? {} : { emits: emits(next, now) }),
       },
     ]);
@@ -95,7 +95,7 @@ function newGate(key: string): Gate {
   return { key, version: 0, cap: null, rate: null, tatUs: 0, held: 0, perKey: null, ...open };
 }
 
-const open: NextGate = { closedUntil: null, isDraining: false, body: null };
+const open: NextGate = { closedUntil: null, isIntakeClosed: false, body: null };
 
 /**
  * All gates whose key starts so, read page by page, in byte order of their keys; not those of the keys of limits, of

@@ -213,7 +213,7 @@ export class LimitsInUse {
       const { throttle, closedMs } = after;
       const isNew = closedUntil === null || closedUntil <= now;
       const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
-      return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
+      return { body: { ...next, throttle }, closed: { inMs: closedMs }, emptiesRate: true };
     });
     this.gateClosed.emit(scope);
     const closedMs = change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;

@@ -26,10 +26,10 @@ export function refusalError(
         "counter-refused",
         `Nothing can be added to the counter ${JSON.stringify(answer.id)}: ${answer.reason === "above-ceiling" ? "the sum would be above its ceiling" : "it is no number, or the sum would be too large"}.`,
       );
-    case "draining":
+    case "intake-closed":
       return new MillraceError(
-        "draining",
-        `${queueTitle(answer.id, jobs)} takes no new jobs: somebody drains it.`,
+        "intake-closed",
+        `${queueTitle(answer.id, jobs)} takes no new jobs: somebody closed its intake. Open it with mill.queues.openIntake().`,
       );
     case "flow-closed":
       return new MillraceError(

@@ -24,7 +24,7 @@ describe("unique options", () => {
       { onHeld: "replace", hold: "started", needsDelay: true },
     ],
     [
-      { key: "k", policy: "throttle", window: "1m" },
+      { key: "k", policy: "once-per", window: "1m" },
       { onHeld: "keep", hold: 60_000 },
     ],
   ])("%j is understood", (options, plan) => {
@@ -46,9 +46,9 @@ describe("unique options", () => {
     [{ key: "k", window: "for ever" }, "invalid-duration"],
     [{ key: "k", window: -1 }, "invalid-duration"],
     [{ key: "k", policy: "drop" }, "invalid-option"],
-    [{ key: "k", policy: "throttle" }, "invalid-option"],
-    [{ key: "k", policy: "throttle", window: "queued" }, "invalid-option"],
-    [{ key: "k", policy: "throttle", window: "unfinished" }, "invalid-option"],
+    [{ key: "k", policy: "once-per" }, "invalid-option"],
+    [{ key: "k", policy: "once-per", window: "queued" }, "invalid-option"],
+    [{ key: "k", policy: "once-per", window: "unfinished" }, "invalid-option"],
     [{ key: "k", ttl: 5 }, "invalid-option"],
   ])("%j is refused as %s", (options, code) => {
     expect(() => readUnique(options)).toThrow(expect.objectContaining({ code }));

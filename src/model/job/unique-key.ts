@@ -12,7 +12,7 @@
  *  replace      while it has not started, the new job's content and due time     replace
  *               take the place of the holder's; else skip
  *  debounce     as replace, with a due time that each enqueue moves on           replace
- *  throttle     skip, with a duration as the window                              keep
+ *  once-per     skip, with a duration as the window                              keep
  *
  * The stored key is the key, its length, and the scope, so keys of different scopes never collide. The key comes first,
  * so that a text in braces inside it chooses the partition (placement.ts).
@@ -56,9 +56,9 @@ export interface UniqueOptions<Field extends string = string> {
   /**
    * What an enqueue does if the key is held: `skip` (default) answers the holder; `replace` gives it the new input,
    * options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst runs
-   * once, that long after it; `throttle` skips for the duration of the window.
+   * once, that long after it; `once-per` skips for the duration of the window.
    */
-  policy?: "skip" | "replace" | "debounce" | "throttle";
+  policy?: "skip" | "replace" | "debounce" | "once-per";
 }
 
 /** The parts that do not depend on the job's input. The caller digests the `fields` of the input. */
@@ -113,10 +113,10 @@ function readFields(fields: unknown): readonly string[] {
 }
 
 function readHold(window: unknown, policy: unknown): UniqueHold {
-  if (policy === "throttle" && (window === undefined || window === "queued" || window === "unfinished")) {
+  if (policy === "once-per" && (window === undefined || window === "queued" || window === "unfinished")) {
     throw new MillraceError(
       "invalid-option",
-      'unique: the throttle policy needs a duration as its window, such as "1m".',
+      'unique: the once-per policy needs a duration as its window, such as "1m".',
     );
   }
   if (window === undefined || window === "unfinished") return "end";
@@ -129,13 +129,13 @@ function readHold(window: unknown, policy: unknown): UniqueHold {
 function readOnHeld(policy: unknown): OnHeld {
   switch (policy) {
     case "skip":
-    case "throttle":
+    case "once-per":
       return "keep";
     case "replace":
     case "debounce":
       return "replace";
     default:
-      throw new MillraceError("invalid-option", "unique.policy must be skip, replace, debounce or throttle.");
+      throw new MillraceError("invalid-option", "unique.policy must be skip, replace, debounce or once-per.");
   }
 }
 

@@ -89,7 +89,7 @@ export class DurableStay implements Stay {
   #failure: Decision | null = null;
   #outcome: Promise<unknown> | null = null;
   #finish: Pick<PromiseWithResolvers<unknown>, "resolve" | "reject"> | null = null;
-  #isDraining = false;
+  #isIntakeClosed = false;
 
   constructor(needs: DurableStayNeeds, attempt: Attempt, handler: SingleHandler) {
     this.#needs = needs;
@@ -115,7 +115,7 @@ export class DurableStay implements Stay {
   }
 
   drain(): void {
-    this.#isDraining = true;
+    this.#isIntakeClosed = true;
     this.#execution?.drain();
   }
 
@@ -235,7 +235,7 @@ export class DurableStay implements Stay {
       const aborted = (): void => execution.stop();
       if (signal.aborted) aborted();
       else signal.addEventListener("abort", aborted, { once: true });
-      if (this.#isDraining) execution.drain();
+      if (this.#isIntakeClosed) execution.drain();
       execution.begin(async () => handle(context));
     });
     return this.#outcome;

@@ -48,7 +48,7 @@ export class RunExecution {
   #isSuspending = false;
   #isUndoing = false;
   /** No code of a step begins any more: the worker stops. */
-  #isDraining = false;
+  #isIntakeClosed = false;
   /** The attempt was aborted: nothing is delivered any more. */
   #isStopping = false;
   #isOver = false;
@@ -181,7 +181,7 @@ export class RunExecution {
 
   /** The worker stops: the run rests as soon as it can, and no further step begins. */
   drain(): void {
-    this.#isDraining = true;
+    this.#isIntakeClosed = true;
     this.#isStirred = true;
     this.wake();
   }
@@ -243,7 +243,7 @@ export class RunExecution {
     }
     if (this.#isUndoing || this.#isOver) return;
     if (!this.cursor.isCaughtUp) {
-      if (this.#isDraining) this.stop();
+      if (this.#isIntakeClosed) this.stop();
       return;
     }
     if (this.settings.isDry === true) {
@@ -251,7 +251,7 @@ export class RunExecution {
       return;
     }
     this.#decide();
-    if (!this.#isDraining) this.#startWork();
+    if (!this.#isIntakeClosed) this.#startWork();
     if (wasStirred) {
       this.#quietUs = this.settings.platform.monotonicUs();
       this.wake();
@@ -260,7 +260,7 @@ export class RunExecution {
     }
     if (this.#rest()) return;
     this.#flush();
-    if (this.#isDraining && this.#running === 0 && !this.calls.isInFlight) this.stop();
+    if (this.#isIntakeClosed && this.#running === 0 && !this.calls.isInFlight) this.stop();
   }
 
   /** Delivers entries up to one that the handler feels. @returns whether it felt one. */
@@ -573,9 +573,9 @@ export class RunExecution {
     );
     const wakeInMs = rest.wake === null ? Infinity : "at" in rest.wake ? rest.wake.at - now : rest.wake.inMs;
     this.#setTimer(waits, now);
-    if (wakeInMs <= this.settings.lingerMs && !this.#isDraining) return false;
+    if (wakeInMs <= this.settings.lingerMs && !this.#isIntakeClosed) return false;
     const quietMs = (this.settings.platform.monotonicUs() - this.#quietUs) / 1000;
-    if (quietMs < this.settings.idleMs && !this.#isDraining) {
+    if (quietMs < this.settings.idleMs && !this.#isIntakeClosed) {
       this.settings.platform.setTimer(this.settings.idleMs - quietMs, () => this.wake());
       return false;
     }
@@ -657,7 +657,7 @@ export class RunExecution {
     }
     const first = endingOf(this.cursor.entries) ?? ending;
     for (;;) {
-      if (this.#isStopping || this.#isDraining) {
+      if (this.#isStopping || this.#isIntakeClosed) {
         this.finish({ kind: "stopped" });
         return;
       }

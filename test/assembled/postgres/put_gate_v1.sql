@@ -8,20 +8,20 @@ DECLARE
 BEGIN
   INSERT INTO @gate AS g
   SELECT v_key, 1, (p_put->>'cap')::int8, (p_put->'rate'->>'stepUs')::float8, v_burst,
-    CASE WHEN (p_put->>'drains')::bool AND v_burst IS NOT NULL THEN p_now * 1000 + v_burst ELSE 0 END,
-    @due_v1(p_now, p_put->'closed'), (p_put->>'isDraining')::bool, p_put->>'body',
+    CASE WHEN (p_put->>'emptiesRate')::bool AND v_burst IS NOT NULL THEN p_now * 1000 + v_burst ELSE 0 END,
+    @due_v1(p_now, p_put->'closed'), (p_put->>'isIntakeClosed')::bool, p_put->>'body',
     jsonb_typeof(p_put->'perKey') = 'object', (p_put->'perKey'->>'cap')::int8,
     (p_put->'perKey'->'rate'->>'stepUs')::float8, (p_put->'perKey'->'rate'->>'burstUs')::float8
   WHERE v_guard IS NULL OR v_guard = 0 OR EXISTS (SELECT 1 FROM @gate o WHERE o.key = v_key)
     ON CONFLICT (key) DO UPDATE SET version = g.version + 1, cap = excluded.cap, step_us = excluded.step_us,
       burst_us = excluded.burst_us, tat_us = greatest(g.tat_us, excluded.tat_us),
-      closed_until = excluded.closed_until, is_draining = excluded.is_draining, body = excluded.body,
+      closed_until = excluded.closed_until, is_intake_closed = excluded.is_intake_closed, body = excluded.body,
       has_keys = excluded.has_keys, key_cap = excluded.key_cap, key_step_us = excluded.key_step_us,
       key_burst_us = excluded.key_burst_us
     WHERE v_guard IS NULL OR g.version = v_guard
     RETURNING g.version INTO version;
   kind := CASE WHEN version IS NULL THEN 'changed' ELSE 'ok' END;
-  IF kind = 'ok' AND (p_put->>'drains')::bool AND v_key LIKE E'%\t%' THEN
+  IF kind = 'ok' AND (p_put->>'emptiesRate')::bool AND v_key LIKE E'%\t%' THEN
     INSERT INTO @key_clock AS c
     SELECT s.key, p_now * 1000 + s.burst_us FROM (
       SELECT k.key, (SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key) AS held,

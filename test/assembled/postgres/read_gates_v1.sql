@@ -38,7 +38,7 @@ BEGIN
   IF p_keys IS NOT NULL THEN
     SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (
       SELECT jsonb_array_elements(gates) AS e
-      UNION ALL SELECT jsonb_build_object('version', 0, 'is_draining', false, 'body', NULL) ||
+      UNION ALL SELECT jsonb_build_object('version', 0, 'is_intake_closed', false, 'body', NULL) ||
         (SELECT to_jsonb(s) || jsonb_build_object(
             'tat_us', CASE WHEN s.tat_us > now * 1000 THEN s.tat_us ELSE 0 END, 'has_keys', false)
           FROM (

@@ -1,5 +1,5 @@
--- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its queue may be draining. how: null if the id
--- exists with another digest; 'draining' for a new job; 'key-held' for a member whose key another job holds.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its intake may be closed. how: null if the id
+-- exists with another digest; 'intake-closed' for a new job; 'key-held' for a member whose key another job holds.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -20,8 +20,8 @@ BEGIN
         RETURN;
       END IF;
     END IF;
-    IF p_job ? 'queueGate' AND EXISTS (SELECT 1 FROM @gate WHERE key = p_job->>'queueGate' AND is_draining) THEN
-      how := 'draining';
+    IF p_job ? 'queueGate' AND EXISTS (SELECT 1 FROM @gate WHERE is_intake_closed AND key = p_job->>'queueGate') THEN
+      how := 'intake-closed';
       RETURN;
     END IF;
     IF v_key IS NOT NULL THEN

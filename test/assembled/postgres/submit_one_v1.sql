@@ -1,5 +1,5 @@
 -- One plain job with a small input and without tags. Answers: time, state, the clock that was set (0: none), whether
--- the other processes were notified. Empty if the queue is draining.
+-- the other processes were notified. Empty if its intake is closed.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb,
   p_id text, p_policy text, p_meta text, p_input text,
@@ -15,7 +15,7 @@ DECLARE
   v_feed int8; v_notified bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  IF EXISTS (SELECT 1 FROM @gate WHERE key = 'q:' || p_queue AND is_draining) THEN RETURN ''; END IF;
+  IF EXISTS (SELECT 1 FROM @gate WHERE is_intake_closed AND key = 'q:' || p_queue) THEN RETURN ''; END IF;
   PERFORM 1 FROM @route
   WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires AND gates = p_gates;
   IF NOT FOUND THEN

@@ -17,7 +17,7 @@ BEGIN
     IF v_one.how IS NULL THEN
       RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id);
     END IF;
-    IF v_one.how IN ('draining', 'key-held') THEN
+    IF v_one.how IN ('intake-closed', 'key-held') THEN
       RETURN jsonb_build_object('kind', 'refused', 'reason', v_one.how, 'id', v_one.id);
     END IF;
     v_ids := v_ids || to_jsonb(v_one.id);

@@ -1,8 +1,8 @@
 -- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which of them each plain job has, null for the
 -- first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: if there are
 -- members of flows, which item of the lists of shared fields and of p_tag_at each job has; else null. Answers one text:
--- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues is
--- draining, nothing is done and the answer is empty, unless p_asks: then each unit looks at the gates of its queues.
+-- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues has
+-- a closed intake, nothing is done and the answer is empty, unless p_asks: then each unit looks at its queues' gates.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[],
   p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
   p_route_at int4[],
@@ -34,8 +34,8 @@ DECLARE
   v_alike bool := array_length(p_routes, 1) = 1
     AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
-  IF NOT p_asks AND
-    EXISTS (SELECT 1 FROM @gate WHERE key = ANY (ARRAY(SELECT 'q:' || q FROM unnest(v_queues) q)) AND is_draining) THEN
+  IF NOT p_asks AND EXISTS (SELECT 1 FROM @gate WHERE is_intake_closed AND key = ANY (
+        ARRAY(SELECT 'q:' || q FROM unnest(v_queues) q))) THEN
     RETURN '';
   END IF;
   PERFORM @keep_routes_v1(p_routes, v_queues,

@@ -8,8 +8,8 @@ CREATE INDEX route_number ON @route (number);
 CREATE INDEX route_laned ON @route (number) WHERE lanes IS NOT NULL;
 CREATE TABLE @gate (
   key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8,
-  tat_us float8 NOT NULL, closed_until int8,
-  is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
+  tat_us float8 NOT NULL, closed_until int8, is_intake_closed bool NOT NULL, body text,
+  has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX gate_of_key ON @gate (key) WHERE key LIKE E'%\t%';

@@ -7,13 +7,13 @@ local nextNumber, noteOpened, numberIn, readGate = M.nextNumber, M.noteOpened, M
 local READS, releaseKeys, serve, setBounds, startGates = M.READS, M.releaseKeys, M.serve, M.setBounds, M.startGates
 local workOf, writeCall, writeGate = M.workOf, M.writeCall, M.writeGate
 
-local GATE, PUT = "gate:", { "cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "perKey",
-  "perCap", "perStepUs", "perBurstUs", "body", "emits" }
+local GATE, PUT = "gate:", { "cap", "stepUs", "burstUs", "closed", "isIntakeClosed", "emptiesRate",
+  "perKey", "perCap", "perStepUs", "perBurstUs", "body", "emits" }
 
 -- What the gate was is lost, but for its version, if that is still the first field.
 local function shutGate(key, text)
   local version = numberIn(match(text, "^[^\31]*"))
-  return { key = key, version = version or 1, tatUs = 0, closedUntil = FOREVER_MS, isDraining = false, body = "" }
+  return { key = key, version = version or 1, tatUs = 0, closedUntil = FOREVER_MS, isIntakeClosed = false, body = "" }
 end
 
 -- Where a store is entered that this server process knows nothing of.
@@ -34,10 +34,10 @@ local function loadGates(k, life, at)
 end
 
 -- The gate of a key was put: what waits there is looked at again.
-local function putKeyGate(c, key, drains)
+local function putKeyGate(c, key, emptiesRate)
   local g = keyGateOf(c, key)
   setBounds(c, g)
-  if drains and g.stepUs then g.tatUs = max(g.tatUs, c.now * 1000 + g.burstUs) end
+  if emptiesRate and g.stepUs then g.tatUs = max(g.tatUs, c.now * 1000 + g.burstUs) end
   workOf(c).releases[key] = true
 end
 
@@ -53,21 +53,21 @@ local function putGate(c, key, guard)
   if guard ~= "any" and tonumber(guard) ~= version then return false, version end
   gates = gates or startGates(c.k, c.life)
   if not gate then
-    gate = { key = key, tatUs = 0, isDraining = false }
+    gate = { key = key, tatUs = 0, isIntakeClosed = false }
     addGate(gates, gate)
   end
-  gates.draining = gates.draining + (put.isDraining == "1" and 1 or 0) - (gate.isDraining and 1 or 0)
+  gates.closedIntakes = gates.closedIntakes + (put.isIntakeClosed == "1" and 1 or 0) - (gate.isIntakeClosed and 1 or 0)
   gate.version, gate.cap, gate.stepUs = version + 1, tonumber(put.cap), tonumber(put.stepUs)
   gate.burstUs, gate.closedUntil = tonumber(put.burstUs), put.closed ~= "" and instant(c, put.closed) or nil
-  gate.isDraining, gate.body = put.isDraining == "1", put.body
+  gate.isIntakeClosed, gate.body = put.isIntakeClosed == "1", put.body
   gate.perKey, gate.perCap = tonumber(put.perKey), tonumber(put.perCap)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
-  if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
+  if put.emptiesRate == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
   if put.emits ~= "" then emitPacked(c, put.emits) end
   noteOpened(c, gate)
   if isKeyed(key) then
-    putKeyGate(c, key, put.drains == "1")
+    putKeyGate(c, key, put.emptiesRate == "1")
   else
     releaseKeys(c, key, "")
   end
@@ -110,7 +110,7 @@ local function keyGateShown(c, key)
   local put = c.life.gates and c.life.gates.all[key]
   local g = keyGateOf(c, key)
   if not put and g.held == 0 and g.tatUs <= c.now * 1000 then return nil end
-  g.version, g.isDraining, g.body = put and put.version or 0, put and put.isDraining, put and put.body or ""
+  g.version, g.isIntakeClosed, g.body = put and put.version or 0, put and put.isIntakeClosed, put and put.body or ""
   if g.tatUs <= c.now * 1000 then g.tatUs = 0 end
   return g, g.held
 end

@@ -15,7 +15,7 @@ local function gateText(gate)
   for i, name in ipairs(NUMBERS) do
     fields[i] = exact(gate[name])
   end
-  add2(fields, gate.isDraining and "1" or "0", gate.body)
+  add2(fields, gate.isIntakeClosed and "1" or "0", gate.body)
   return concat(fields, US)
 end
 
@@ -32,7 +32,7 @@ local function readGate(key, text)
     if not gate[name] and given ~= "" then return nil end
   end
   if not gate.version or not gate.tatUs or (gate.stepUs == nil) ~= (gate.burstUs == nil) then return nil end
-  gate.key, gate.isDraining = key, gate.isDraining == "1"
+  gate.key, gate.isIntakeClosed = key, gate.isIntakeClosed == "1"
   return gate
 end
 
@@ -55,7 +55,7 @@ end
 
 local function addGate(gates, gate)
   gates.all[gate.key], gates.sorted = gate, nil
-  if gate.isDraining then gates.draining = gates.draining + 1 end
+  if gate.isIntakeClosed then gates.closedIntakes = gates.closedIntakes + 1 end
   for _, user in ipairs(gates.users[gate.key] or {}) do
     push(gates.uses, user.route, { gate = gate, weight = user.weight })
   end
@@ -63,7 +63,7 @@ end
 
 -- From the first gate on, all routes are known.
 local function startGates(k, life)
-  local gates = { all = {}, users = {}, uses = {}, fields = {}, draining = 0 }
+  local gates = { all = {}, users = {}, uses = {}, fields = {}, closedIntakes = 0 }
   local flat = call("HGETALL", k.route)
   for i = 1, #flat, 2 do
     addRoute(gates, flat[i], flat[i + 1])
@@ -80,14 +80,14 @@ local function usesOf(c, route)
   return gates and gates.uses[route]
 end
 
-local function hasDraining(c)
+local function hasClosedIntake(c)
   local gates = c.life.gates
-  return gates and gates.draining > 0
+  return gates and gates.closedIntakes > 0
 end
 
-local function isDraining(c, shape)
+local function isIntakeClosed(c, shape)
   local gate = c.life.gates.all[QUEUE_GATE .. match(shape.content, "^[^\31]*")]
-  return gate and gate.isDraining
+  return gate and gate.isIntakeClosed
 end
 
 local function fieldsOf(c, route)
@@ -158,7 +158,7 @@ end
 
 M.FOREVER_MS, M.ANY, M.exact, M.gateText, M.writeGate = FOREVER_MS, ANY, exact, gateText, writeGate
 M.numberIn, M.readGate, M.addRoute, M.addGate = numberIn, readGate, addRoute, addGate
-M.startGates, M.usersOf, M.usesOf, M.hasDraining = startGates, usersOf, usesOf, hasDraining
-M.isDraining, M.heldOf, M.permitsLeft, M.tatAfter = isDraining, heldOf, permitsLeft, tatAfter
+M.startGates, M.usersOf, M.usesOf, M.hasClosedIntake = startGates, usersOf, usesOf, hasClosedIntake
+M.isIntakeClosed, M.heldOf, M.permitsLeft, M.tatAfter = isIntakeClosed, heldOf, permitsLeft, tatAfter
 M.opensAt, M.noteOpened, M.returnPermits = opensAt, noteOpened, returnPermits
 end)

@@ -2,8 +2,8 @@
 module(function()
 local add2, advance, bundleOf, change, clearForPlace = M.add2, M.advance, M.bundleOf, M.change, M.clearForPlace
 local count, docOf, emit, eventOf, flagsOf, grow = M.count, M.docOf, M.emit, M.eventOf, M.flagsOf, M.grow
-local handleById, handleOf, hasDraining, headOf = M.handleById, M.handleOf, M.hasDraining, M.headOf
-local instant, isBornBlocked, isDraining, isExpired = M.instant, M.isBornBlocked, M.isDraining, M.isExpired
+local handleById, handleOf, hasClosedIntake, headOf = M.handleById, M.handleOf, M.hasClosedIntake, M.headOf
+local instant, isBornBlocked, isIntakeClosed, isExpired = M.instant, M.isBornBlocked, M.isIntakeClosed, M.isExpired
 local jobOf, joinLane, joinsOf, keep, link, newJob = M.jobOf, M.joinLane, M.joinsOf, M.keep, M.link, M.newJob
 local newList, nextArg, nextFlag, nextNumber, num = M.newList, M.nextArg, M.nextFlag, M.nextNumber, M.num
 local placeOf, placeText, push, push2, putDoc = M.placeOf, M.placeText, M.push, M.push2, M.putDoc
@@ -238,7 +238,7 @@ local function meet(c, holder, shape, own)
 end
 
 -- Answers how, the id, and whether the id is minted; or nothing and why it is refused: the id is there with another
--- digest, work from outside (isIntake) meets a queue that is draining, or a member of a flow finds its key held.
+-- digest, work from outside (isIntake) meets a queue whose intake is closed, or a member of a flow finds its key held.
 local function submitJob(c, shape, id, body, isRepeat, isIntake)
   local own = {}
   readOwn(own, body)
@@ -251,7 +251,7 @@ local function submitJob(c, shape, id, body, isRepeat, isIntake)
       return "existing", id, isMinted
     end
   end
-  if isIntake and hasDraining(c) and isDraining(c, shape) then return nil, "draining" end
+  if isIntake and hasClosedIntake(c) and isIntakeClosed(c, shape) then return nil, "intake-closed" end
   local taker = own.uniqueKey ~= "" and takerOf(c, own.uniqueKey)
   if taker and own.waits ~= "" then return nil, "key-held" end
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
@@ -329,9 +329,9 @@ local function whole(c, isLate, try)
   return refusal, answer
 end
 
--- Whether a series of plain jobs is of a queue that is draining. Looked for before anything is written, because the
--- units of a series cannot be told apart.
-local function drainsPlain(c)
+-- Whether a series of plain jobs is of a queue whose intake is closed. Looked for before anything is written, because
+-- the units of a series cannot be told apart.
+local function closesPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do
     local total = tonumber(args[i])
@@ -340,7 +340,7 @@ local function drainsPlain(c)
     elseif total == 0 then
       i = unitAt(c, i + 2).stop
     else
-      if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
+      if isIntakeClosed(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + (isLed(args[i]) and 3 or 2) + 2 * total
     end
   end
@@ -350,8 +350,8 @@ end
 function OPERATIONS.submit(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local answers, isDrained = {}, hasDraining(c)
-  if isDrained and drainsPlain(c) then return "draining" end
+  local answers, isAnyClosed = {}, hasClosedIntake(c)
+  if isAnyClosed and closesPlain(c) then return "intake-closed" end
   while c.i <= c.last do
     local step = nextArg(c)
     local total = tonumber(step)
@@ -369,7 +369,7 @@ function OPERATIONS.submit(c)
       if c.specs then writeRecords(c) end
       widen(c)
       local isRepeat, unit = nextFlag(c), nextUnit(c)
-      local isLate = unit.isLate or isDrained and unit.jobs > 1
+      local isLate = unit.isLate or isAnyClosed and unit.jobs > 1
       local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, unit, true) end)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (unit.jobs > 0 and US or "") .. answer
     end

@@ -185,7 +185,7 @@ end
 local GATE = fields(12)
 function READERS.gate(f, text)
   f.version, f.cap, f.stepUs, f.burstUs, f.tatUs, f.closedUntil, f.perKey,
-    f.perCap, f.perStepUs, f.perBurstUs, f.isDraining, f.body = match(text, GATE)
+    f.perCap, f.perStepUs, f.perBurstUs, f.isIntakeClosed, f.body = match(text, GATE)
 end
 
 local LANE = fields(5)

@@ -85,13 +85,13 @@ export const gateCases: ContractGroup = {
         expect(await store.putGates([put])).toEqual([{ kind: "ok", version: 1 }]);
         expect(await store.putGates([put])).toEqual([{ kind: "changed", version: 1 }]);
         const closed = { inMs: 7 };
-        const again = aGate(slack, { cap: 2, rate, guard: { version: 1 }, closed, isDraining: true });
+        const again = aGate(slack, { cap: 2, rate, guard: { version: 1 }, closed, isIntakeClosed: true });
         await lease(limited("a"));
         expect(await store.putGates([again])).toEqual([{ kind: "ok", version: 2 }]);
         const now = platform.now();
         const expected = {
           ...{ key: slack, version: 2, cap: 2, rate, tatUs: now * 1000 + 1000, closedUntil: now + 7 },
-          ...{ held: 1, isDraining: true, perKey: null, body: null },
+          ...{ held: 1, isIntakeClosed: true, perKey: null, body: null },
         };
         expect(await store.readGates({ keys: [slack, limitGateKey("none")] })).toEqual({
           ...{ gates: [expected], cursor: null, now },
@@ -259,7 +259,7 @@ export const gateCases: ContractGroup = {
       "a gate whose tokens are taken lets nothing pass until new ones have come",
       async ({ submit, store, platform }) => {
         const rate = { stepUs: 10_000, burstUs: 30_000 };
-        await store.putGates([aGate(slack, { rate, drains: true })]);
+        await store.putGates([aGate(slack, { rate, emptiesRate: true })]);
         await submit(limited("a"), limited("b"));
         const routes = [aRoute({ gates: usesSlack })];
         expect(await claimFrom(store, routes)).toMatchObject({ jobs: [], opensInMs: 10 });
@@ -305,19 +305,19 @@ export const gateCases: ContractGroup = {
       },
     ],
     [
-      "a draining queue refuses new work, not what is known, nor follow-ups, nor retries",
+      "a queue with a closed intake refuses new work, not what is known, nor follow-ups, nor retries",
       async ({ submit, store, lease }) => {
         const given = aJob({ id: "given", digest: "d" });
         await submit(given);
         const running = await lease(aJob({ id: "a", name: "pack" }));
-        await store.putGates([aGate(queueGateKey("mail"), { isDraining: true })]);
+        await store.putGates([aGate(queueGateKey("mail"), { isIntakeClosed: true })]);
         const refused = await store.submit([
           { jobs: [aJob({ id: "x", queue: "other" }), aJob({ id: "b" })] },
           { jobs: [given] },
           { jobs: [aJob({ id: "y", queue: "other" })] },
         ]);
         expect(refused).toEqual([
-          { kind: "refused", reason: "draining", id: "b" },
+          { kind: "refused", reason: "intake-closed", id: "b" },
           { kind: "ok", ids: ["given"], hows: ["existing"] },
           { kind: "ok", ids: ["y"], hows: ["created"] },
         ]);

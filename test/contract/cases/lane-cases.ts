@@ -282,7 +282,7 @@ export const laneCases: ContractGroup = {
       async ({ submit, store, platform }) => {
         await store.putGates([perKey(5, { stepUs: 10_000, burstUs: 20_000 })]);
         await submit(keyed("a", "k"), keyed("x", "l"));
-        await store.putGates([aGate(slackOf("k"), { closed: { inMs: 30 }, drains: true })]);
+        await store.putGates([aGate(slackOf("k"), { closed: { inMs: 30 }, emptiesRate: true })]);
         expect(await idsFrom(store, [byRank])).toEqual(["x"]);
         platform.advance(29);
         expect((await claimFrom(store, [byRank])).jobs).toEqual([]);

@@ -8,15 +8,15 @@ type Kept = Pick<Gate, "version" | "tatUs">;
 /** @param kept the present gate; null for none. */
 export function putGate(
   kept: Kept | null,
-  { key, guard, cap, rate, closed, isDraining, perKey = null, body, drains }: GatePut,
+  { key, guard, cap, rate, closed, isIntakeClosed, perKey = null, body, emptiesRate }: GatePut,
   now: number,
 ):
   | (GatePutAnswer & { readonly kind: "changed" })
   | { readonly kind: "written"; readonly gate: Omit<Gate, "held"> } {
   const { version, tatUs } = kept ?? { version: 0, tatUs: 0 };
   if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
-  const emptyUs = drains === true && rate !== null ? now * 1000 + rate.burstUs : 0;
+  const emptyUs = emptiesRate === true && rate !== null ? now * 1000 + rate.burstUs : 0;
   const closedUntil = closed === null ? null : dueAtOf(closed, now);
-  const gate = { key, version: version + 1, cap, rate, closedUntil, isDraining, perKey, body };
+  const gate = { key, version: version + 1, cap, rate, closedUntil, isIntakeClosed, perKey, body };
   return { kind: "written", gate: { ...gate, tatUs: Math.max(tatUs, emptyUs) } };
 }

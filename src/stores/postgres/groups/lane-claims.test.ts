@@ -59,7 +59,7 @@ const put = fc.oneof(
     key: fc.constantFrom(keyedGate(slack, "x"), keyedGate(slack, "y")),
     ...bounds,
     closed: fc.option(fc.constantFrom({ inMs: 3 }, { at: foreverMs }), { freq: 4 }),
-    drains: fc.boolean(),
+    emptiesRate: fc.boolean(),
   }),
 );
 const offer = fc.record({ isByTurn: fc.boolean(), names: fc.nat(2), max: fc.nat(5), starts: fc.nat(2) });

@@ -29,7 +29,7 @@ export interface Unit {
   readonly links?: Growth["links"] | undefined;
   /** Inside the caller's transaction an end does not go along its edges: that is deferred. */
   readonly isInside: boolean;
-  /** Whether its jobs are refused if their queue is draining; set if one of the call's queues is. */
+  /** Whether its jobs are refused if the intake of their queue is closed; set if one of the call's queues is. */
   readonly asksGates?: boolean;
 }
 

@@ -13,7 +13,7 @@ import type { PutDocAnswer } from "../../../store/operations.ts";
 import { refusalOfPut } from "../../../store/rules/add.ts";
 import { columnList, ofAllTables } from "../functions/columns.ts";
 import { inlineBytesMax } from "../runs/advance.sql.ts";
-import { isDraining } from "../limits/admit.sql.ts";
+import { isIntakeClosed } from "../limits/admit.sql.ts";
 import { heldUntil, isReplaceable } from "./meet.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
@@ -56,7 +56,7 @@ BEGIN
     IF v_one.how IS NULL THEN
       RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id);
     END IF;
-    IF v_one.how IN ('draining', 'key-held') THEN
+    IF v_one.how IN ('intake-closed', 'key-held') THEN
       RETURN jsonb_build_object('kind', 'refused', 'reason', v_one.how, 'id', v_one.id);
     END IF;
     v_ids := v_ids || to_jsonb(v_one.id);
@@ -102,8 +102,8 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'defers', v_defers);
 END $$;
 
--- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its queue may be draining. how: null if the id
--- exists with another digest; 'draining' for a new job; 'key-held' for a member whose key another job holds.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its intake may be closed. how: null if the id
+-- exists with another digest; 'intake-closed' for a new job; 'key-held' for a member whose key another job holds.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -122,8 +122,8 @@ BEGIN
         RETURN;
       END IF;
     END IF;
-    IF p_job ? 'queueGate' AND ${isDraining("p_job->>'queueGate'")} THEN
-      how := 'draining';
+    IF p_job ? 'queueGate' AND ${isIntakeClosed("p_job->>'queueGate'")} THEN
+      how := 'intake-closed';
       RETURN;
     END IF;
     IF v_key IS NOT NULL THEN

@@ -18,7 +18,7 @@ import { declarePlace } from "./place-parameters.ts";
 import { fieldEnd } from "../functions/packed-values.ts";
 import { setCommit, timeNow } from "../functions/call.sql.ts";
 import { waitingTimer } from "../runs/advance.sql.ts";
-import { isDraining } from "../limits/admit.sql.ts";
+import { isIntakeClosed } from "../limits/admit.sql.ts";
 import { stateSql } from "./place.sql.ts";
 import { foldEvery } from "../feed/emit.sql.ts";
 import { listedFields } from "./submit.sql.ts";
@@ -46,7 +46,7 @@ const channel = sql`split_part('@hint', '"', 2) || '_hint'`;
 
 export const submitOneSql = sql`
 -- One plain job with a small input and without tags. Answers: time, state, the clock that was set (0: none), whether
--- the other processes were notified. Empty if the queue is draining.
+-- the other processes were notified. Empty if its intake is closed.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb,
   ${inLines(givenFields.map((name) => `p_${columnOf(name)} text`))},
@@ -61,7 +61,7 @@ DECLARE
   v_feed int8; v_notified bool := false;
 BEGIN
   ${setCommit}
-  IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
+  IF ${isIntakeClosed(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
   PERFORM 1 FROM @route
   WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires AND gates = p_gates;
   IF NOT FOUND THEN

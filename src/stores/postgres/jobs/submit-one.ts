@@ -34,7 +34,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
   let isAnnounced = false;
   try {
     const answer = await callScalar(calls, "submit_one_v1", values);
-    if (answer === "") return { kind: "refused", reason: "draining", id: job.id };
+    if (answer === "") return { kind: "refused", reason: "intake-closed", id: job.id };
     const [now, state, timerAt, emitted] = answer.split(" ").map(Number) as [number, number, number, number];
     isAnnounced = emitted === 1;
     const hints = emptyHints();

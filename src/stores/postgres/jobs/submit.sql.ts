@@ -17,7 +17,7 @@ import { declareRouteLists, keepRoutes } from "./routes.sql.ts";
 import { declarePlace } from "./place-parameters.ts";
 import { fieldEnd, itemEnd, texts } from "../functions/packed-values.ts";
 import { waitingTimer } from "../runs/advance.sql.ts";
-import { isDraining } from "../limits/admit.sql.ts";
+import { isIntakeClosed } from "../limits/admit.sql.ts";
 import { flowFields, isBornBlocked } from "../flows/member.sql.ts";
 import { stateSql } from "./place.sql.ts";
 import { groupedEvents } from "../feed/emit.sql.ts";
@@ -131,8 +131,8 @@ export const submitSql = sql`
 -- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which of them each plain job has, null for the
 -- first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: if there are
 -- members of flows, which item of the lists of shared fields and of p_tag_at each job has; else null. Answers one text:
--- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues is
--- draining, nothing is done and the answer is empty, unless p_asks: then each unit looks at the gates of its queues.
+-- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues has
+-- a closed intake, nothing is done and the answer is empty, unless p_asks: then each unit looks at its queues' gates.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[],
   ${declareRouteLists},
   p_route_at int4[],
@@ -152,8 +152,8 @@ DECLARE
   v_alike bool := array_length(p_routes, 1) = 1
     AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
-  IF NOT p_asks AND
-    ${isDraining(`ANY (ARRAY(SELECT '${queueGateKey("")}' || q FROM unnest(v_queues) q))`)} THEN
+  IF NOT p_asks AND ${isIntakeClosed(`ANY (
+      ARRAY(SELECT '${queueGateKey("")}' || q FROM unnest(v_queues) q))`)} THEN
     RETURN '';
   END IF;
   ${keepRoutes("v_queues")}

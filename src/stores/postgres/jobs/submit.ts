@@ -54,7 +54,8 @@ function isChecked(unit: SubmitUnit | undefined): boolean {
 
 /**
  * `arePlain`: which units take the set path. `isCareful`: each of the others gets a savepoint. `asksGates`: one of the
- * queues is draining, so each job asks whether its own is. Then no unit takes the set path, which refuses nothing.
+ * queues has a closed intake, so each job asks whether its own is. Then no unit takes the set path, which refuses
+ * nothing.
  */
 export async function submitBy(
   calls: Calls,

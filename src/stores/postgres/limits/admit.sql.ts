@@ -24,8 +24,8 @@ export const usesOf = (number: string, queue: string, gates: string): string => 
   WHERE u->>'key' IS NOT NULL AND jsonb_typeof(u->'weight') = 'number'`;
 
 /** Whether a queue's gate with this key, or one of these, refuses new jobs. */
-export const isDraining = (key: string): string => sql`
-  EXISTS (SELECT 1 FROM @gate WHERE key = ${key} AND is_draining)`;
+export const isIntakeClosed = (key: string): string => sql`
+  EXISTS (SELECT 1 FROM @gate WHERE is_intake_closed AND key = ${key})`;
 
 /** The permits held by the jobs that run on the routes of gate g. */
 export const held = sql`

@@ -36,7 +36,7 @@ const someGate = fc.record({
     fc.record({ stepUs: fc.constantFrom(700, 1000, 2500), burstUs: fc.constantFrom(1000, 5000) }),
   ),
   closed: fc.option(fc.constantFrom({ inMs: 3 }, { at: foreverMs }), { freq: 4 }),
-  drains: fc.boolean(),
+  emptiesRate: fc.boolean(),
 });
 const step = fc.oneof(
   { weight: 2, arbitrary: fc.record({ put: someGate }) },

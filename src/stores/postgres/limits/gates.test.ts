@@ -211,8 +211,8 @@ describe("what a gate holds back", () => {
     await until("the transaction is heard", bothHeard);
   });
 
-  test("is refused inside the caller's transaction where its queue is draining, and the transaction goes on", async () => {
-    await one.putGates([aGate(queueGateKey("mail"), { isDraining: true })]);
+  test("is refused inside the caller's transaction where the intake of its queue is closed, and the transaction goes on", async () => {
+    await one.putGates([aGate(queueGateKey("mail"), { isIntakeClosed: true })]);
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
     await client.query("BEGIN");

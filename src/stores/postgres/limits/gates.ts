@@ -62,7 +62,7 @@ interface GateRow {
   readonly burst_us: number | null;
   readonly tat_us: number;
   readonly closed_until: number | null;
-  readonly is_draining: boolean;
+  readonly is_intake_closed: boolean;
   readonly body: string | null;
   readonly held: number;
   readonly has_keys: boolean;
@@ -80,7 +80,7 @@ function gateOf({ key, version, cap, body, held, ...row }: GateRow): Gate {
     perKey: hasKeys ? { cap: keyCap, rate: rateOf(keyStepUs, keyBurstUs) } : null,
     tatUs: row.tat_us,
     closedUntil: row.closed_until,
-    isDraining: row.is_draining,
+    isIntakeClosed: row.is_intake_closed,
     body: body === null ? null : unpackText(body),
   };
 }

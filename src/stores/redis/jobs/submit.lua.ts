@@ -14,7 +14,7 @@
  *  a link   id of the member it comes from, edge
  *  a document   as in put_docs (documents.lua.ts)
  *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or
- *           draining, and nothing was done, where a plain job is of a queue that refuses new ones
+ *           intake-closed, and nothing was done, where a plain job is of a queue that refuses new ones
  */
 import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { ownFields } from "../packing/packed-fields.ts";
@@ -25,7 +25,7 @@ export const submitLua = luaModule({
   name: "jobs/submit",
   takes: [
     "add2 advance bundleOf change clearForPlace count docOf emit eventOf flagsOf grow handleById",
-    "handleOf hasDraining headOf instant isBornBlocked isDraining isExpired jobOf joinLane joinsOf",
+    "handleOf hasClosedIntake headOf instant isBornBlocked isIntakeClosed isExpired jobOf joinLane joinsOf",
     "keep link newJob newList nextArg nextFlag nextNumber num placeOf placeText push push2 putDoc",
     "readOwn readShapes setDue setReady split stateOf tagsIn takeKey takerOf touch useRoute",
     "usesOfFlow whereIs widen writeRecords",
@@ -258,7 +258,7 @@ local function meet(c, holder, shape, own)
 end
 
 -- Answers how, the id, and whether the id is minted; or nothing and why it is refused: the id is there with another
--- digest, work from outside (isIntake) meets a queue that is draining, or a member of a flow finds its key held.
+-- digest, work from outside (isIntake) meets a queue whose intake is closed, or a member of a flow finds its key held.
 local function submitJob(c, shape, id, body, isRepeat, isIntake)
   local own = {}
   readOwn(own, body)
@@ -271,7 +271,7 @@ local function submitJob(c, shape, id, body, isRepeat, isIntake)
       return "existing", id, isMinted
     end
   end
-  if isIntake and hasDraining(c) and isDraining(c, shape) then return nil, "draining" end
+  if isIntake and hasClosedIntake(c) and isIntakeClosed(c, shape) then return nil, "intake-closed" end
   local taker = own.uniqueKey ~= "" and takerOf(c, own.uniqueKey)
   if taker and own.waits ~= "" then return nil, "key-held" end
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
@@ -349,9 +349,9 @@ local function whole(c, isLate, try)
   return refusal, answer
 end
 
--- Whether a series of plain jobs is of a queue that is draining. Looked for before anything is written, because the
--- units of a series cannot be told apart.
-local function drainsPlain(c)
+-- Whether a series of plain jobs is of a queue whose intake is closed. Looked for before anything is written, because
+-- the units of a series cannot be told apart.
+local function closesPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do
     local total = tonumber(args[i])
@@ -360,7 +360,7 @@ local function drainsPlain(c)
     elseif total == 0 then
       i = unitAt(c, i + 2).stop
     else
-      if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
+      if isIntakeClosed(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + (isLed(args[i]) and 3 or 2) + 2 * total
     end
   end
@@ -370,8 +370,8 @@ end
 function OPERATIONS.submit(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local answers, isDrained = {}, hasDraining(c)
-  if isDrained and drainsPlain(c) then return "draining" end
+  local answers, isAnyClosed = {}, hasClosedIntake(c)
+  if isAnyClosed and closesPlain(c) then return "intake-closed" end
   while c.i <= c.last do
     local step = nextArg(c)
     local total = tonumber(step)
@@ -389,7 +389,7 @@ function OPERATIONS.submit(c)
       if c.specs then writeRecords(c) end
       widen(c)
       local isRepeat, unit = nextFlag(c), nextUnit(c)
-      local isLate = unit.isLate or isDrained and unit.jobs > 1
+      local isLate = unit.isLate or isAnyClosed and unit.jobs > 1
       local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, unit, true) end)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (unit.jobs > 0 and US or "") .. answer
     end

@@ -1,7 +1,8 @@
 /**
  * Submit (submit.lua.ts). Plain jobs are sent as series, which have one answer together. Units that may be refused are
- * answered one by one. If a queue of plain jobs is draining, the call does nothing and is sent again with an answer for
- * each unit. Members of a flow that differ only in their ids and inputs are sent without the rest of their bodies.
+ * answered one by one. If the intake of a queue of plain jobs is closed, the call does nothing and is sent
+ * again with an answer for each unit. Members of a flow that differ only in their ids and inputs are sent without the
+ * rest of their bodies.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../../store/operations.ts";
 import { choosePath } from "../../../store/paths.ts";
@@ -22,7 +23,7 @@ import {
 import { fieldEnd, packText, unpackText } from "../packing/value-text.ts";
 
 /** Returned instead of the answers. */
-const draining = "draining";
+const intakeClosed = "intake-closed";
 
 export const submit: Operation<"submit"> = async (calls, units) => {
   const answers = await send(
@@ -57,8 +58,10 @@ async function send(
   }
   series.end();
   if (steps.length === 0) return units.map(created);
-  const answers = (await flush.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
-  if (answers === draining) return null;
+  const answers = (await flush.call("submit", [...shapes.args(), ...steps])) as
+    | string[]
+    | typeof intakeClosed;
+  if (answers === intakeClosed) return null;
   let at = 0;
   return units.map((unit, index) => {
     if (arePlain[index] === true && !isChecked(unit)) return created(unit);

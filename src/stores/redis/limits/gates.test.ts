@@ -97,14 +97,14 @@ test("a running job that is kept as unreadable gives its permit back", async () 
   expect(ids(await claim())).toEqual(["b"]);
 });
 
-test("a bulk of plain jobs loses only the units that have one of a draining queue", async () => {
-  await store.putGates([aGate("q:mail", { isDraining: true })]);
+test("a bulk of plain jobs loses only the units that have one of a queue with a closed intake", async () => {
+  await store.putGates([aGate("q:mail", { isIntakeClosed: true })]);
   const [mail, other] = [(id: string) => aJob({ id }), (id: string) => aJob({ id, queue: "other" })];
   const units = [[other("a")], [other("b"), mail("c")], [mail("d"), other("e")], [other("f")]];
   expect(await store.submit(units.map((jobs) => ({ jobs })))).toEqual([
     { kind: "ok", ids: ["a"], hows: ["created"] },
-    { kind: "refused", reason: "draining", id: "c" },
-    { kind: "refused", reason: "draining", id: "d" },
+    { kind: "refused", reason: "intake-closed", id: "c" },
+    { kind: "refused", reason: "intake-closed", id: "d" },
     { kind: "ok", ids: ["f"], hows: ["created"] },
   ]);
   expect(await store.countJobs()).toEqual([{ queue: "other", name: "send", state: "ready", count: 2 }]);
@@ -118,9 +118,9 @@ test("a job that is claimed in the flush of its submit passes its gates too", as
   expect(ids(await flush("d"))).toEqual([]);
   await store.putGates([aGate(slack), aGate("q:mail", { closed: { inMs: 50 } })]);
   expect(await flush("e")).toMatchObject({ jobs: [], opensInMs: 50 });
-  await store.putGates([aGate("q:mail", { isDraining: true })]);
+  await store.putGates([aGate("q:mail", { isIntakeClosed: true })]);
   const [refused] = await store.submit([{ jobs: [limited("f")] }]);
-  expect(refused).toEqual({ kind: "refused", reason: "draining", id: "f" });
+  expect(refused).toEqual({ kind: "refused", reason: "intake-closed", id: "f" });
 });
 
 test("a claim that its bytes end says that more may wait, also behind a gate that refused", async () => {

@@ -21,11 +21,26 @@ export const putGates: Operation<"putGates"> = async (calls, puts) => {
 };
 
 function putTexts(put: GatePut): string[] {
-  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body, emits } = put;
+  const {
+    key,
+    guard,
+    cap,
+    rate,
+    closed,
+    isIntakeClosed,
+    perKey = null,
+    emptiesRate = false,
+    body,
+    emits,
+  } = put;
   const values: Readonly<Record<(typeof putFields)[number], string>> = {
     ...{ cap: valueText(cap), stepUs: valueText(rate?.stepUs), burstUs: valueText(rate?.burstUs) },
-    ...{ closed: closed === null ? "" : dueText(closed), isDraining: valueText(isDraining) },
-    ...{ drains: valueText(drains), perKey: perKey === null ? "" : "1", perCap: valueText(perKey?.cap) },
+    ...{ closed: closed === null ? "" : dueText(closed), isIntakeClosed: valueText(isIntakeClosed) },
+    ...{
+      emptiesRate: valueText(emptiesRate),
+      perKey: perKey === null ? "" : "1",
+      perCap: valueText(perKey?.cap),
+    },
     ...{ perStepUs: valueText(perKey?.rate?.stepUs), perBurstUs: valueText(perKey?.rate?.burstUs) },
     ...{ body: packNullable(body), emits: eventText(emits) },
   };
@@ -49,13 +64,13 @@ function pageTexts({ prefix, after, max }: Extract<ReadGatesRequest, { prefix: s
 
 function gateOf([key, held, record]: readonly [string, string, string]): Gate {
   const gate = readArgument("gate", record);
-  const { version, tatUs, closedUntil, isDraining, perKey, body } = gate;
+  const { version, tatUs, closedUntil, isIntakeClosed, perKey, body } = gate;
   return {
     ...{ key: unpackText(key), version: Number(version) },
     ...boundsOf(gate.cap, gate.stepUs, gate.burstUs),
     perKey: perKey === "" ? null : boundsOf(gate.perCap, gate.perStepUs, gate.perBurstUs),
     ...{ tatUs: Number(tatUs), closedUntil: readNumber(closedUntil), held: Number(held) },
-    ...{ isDraining: isDraining === "1", body: body === "" ? null : unpackText(body) },
+    ...{ isIntakeClosed: isIntakeClosed === "1", body: body === "" ? null : unpackText(body) },
   };
 }
 

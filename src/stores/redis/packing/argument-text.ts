@@ -12,13 +12,13 @@ export const editFields = ["input", "policy", "meta"] as const;
 
 /** What bounds each key of a gate; perKey: 1 where that is given. */
 const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;
-/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
+/** What a gate is made of, as its record has it before isIntakeClosed and body; and as a put of it sends it. */
 export const gateNumbers = [
   ...(["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const),
   ...perKeyNumbers,
 ] as const;
 export const putFields = [
-  ...(["cap", "stepUs", "burstUs", "closed", "isDraining", "drains"] as const),
+  ...(["cap", "stepUs", "burstUs", "closed", "isIntakeClosed", "emptiesRate"] as const),
   ...perKeyNumbers,
   ...(["body", "emits"] as const),
 ] as const;
@@ -72,7 +72,7 @@ export const argumentFields = {
   /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],
-  gate: [...gateNumbers, "isDraining", "body"],
+  gate: [...gateNumbers, "isIntakeClosed", "body"],
   /**
    * Of a lane (lanes.lua.ts): its first job, its turn, and the gates at which it waits.
    */

@@ -67,7 +67,7 @@ CREATE TABLE millrace_route (
 CREATE INDEX millrace_route_lanes ON millrace_route (number) WHERE ${isLanedRoute};
 CREATE TABLE millrace_gate (
   key TEXT PRIMARY KEY, version INTEGER NOT NULL, cap INTEGER, step_us INTEGER, burst_us INTEGER,
-  tat_us INTEGER NOT NULL, closed_until INTEGER, is_draining INTEGER NOT NULL, per_key TEXT, body TEXT
+  tat_us INTEGER NOT NULL, closed_until INTEGER, is_intake_closed INTEGER NOT NULL, per_key TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE millrace_gate_route (
   key TEXT NOT NULL, route INTEGER NOT NULL, weight INTEGER NOT NULL, PRIMARY KEY (key, route)

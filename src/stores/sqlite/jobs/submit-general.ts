@@ -21,7 +21,7 @@ export type JobAnswer =
   | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
   | {
       readonly kind: "refused";
-      readonly reason: "id-differs" | "draining" | "key-held";
+      readonly reason: "id-differs" | "intake-closed" | "key-held";
       readonly id: string;
     };
 
@@ -44,7 +44,7 @@ export function submitGeneral(
     if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
     if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
   }
-  if (isRefused) return { kind: "refused", reason: "draining", id };
+  if (isRefused) return { kind: "refused", reason: "intake-closed", id };
   const route = keepRoute(statements, commit.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
   if (holder !== null) {

@@ -16,7 +16,7 @@ import { placePlain } from "../../../store/rules/place.ts";
 import { savepoint, rollBack, emitSubmitted } from "../../../store/rules/call-events.ts";
 import { isDocAt, putDoc } from "../documents/documents.ts";
 import { growFlow } from "../flows/edges.ts";
-import { readDrainingGates } from "../limits/gates.ts";
+import { readClosedIntakes } from "../limits/gates.ts";
 import { sqlitePaths } from "../paths.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "../connection/transaction.ts";
@@ -25,12 +25,12 @@ import { flushTargets } from "../flows/targets.ts";
 import { submitGeneral } from "./submit-general.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
-  const draining = readDrainingGates(step);
-  const mayBeRefused = (unit: SubmitUnit): boolean => draining.size > 0 || mayBeRefusedLate(unit);
+  const closedIntakes = readClosedIntakes(step);
+  const mayBeRefused = (unit: SubmitUnit): boolean => closedIntakes.size > 0 || mayBeRefusedLate(unit);
   return units.map((unit) =>
     mayBeRefused(unit)
-      ? allOrNothing(step, () => submitUnit(step, unit, draining))
-      : submitUnit(step, unit, draining),
+      ? allOrNothing(step, () => submitUnit(step, unit, closedIntakes))
+      : submitUnit(step, unit, closedIntakes),
   );
 }
 
@@ -58,8 +58,8 @@ export function allOrNothing<A extends { readonly kind: string }>(step: Step, ru
 
 const none: ReadonlySet<string> = new Set();
 
-/** @param draining keys of the gates of queues that refuse what is new. */
-export function submitUnit(step: Step, unit: SubmitUnit, draining = none): SubmitAnswer {
+/** @param closedIntakes keys of the gates of queues that refuse what is new. */
+export function submitUnit(step: Step, unit: SubmitUnit, closedIntakes = none): SubmitAnswer {
   const isRepeat = unit.isRepeat === true;
   const refusal = isRepeat ? null : checkDocs(step, unit);
   if (refusal !== null) return refusal;
@@ -72,7 +72,7 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   let hasHappened = false;
   for (let place = 0; place < jobs.length; place++) {
     const job = jobs[place] as NewJob;
-    const isRefused = draining.size > 0 && draining.has(queueGateKey(job.queue));
+    const isRefused = closedIntakes.size > 0 && closedIntakes.has(queueGateKey(job.queue));
     const path = choosePath(sqlitePaths.submit, job);
     if (path === "set" && !isRepeat && !isRefused) {
       submitPlain(step, job);

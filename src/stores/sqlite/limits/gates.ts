@@ -14,7 +14,7 @@ import { Admission } from "../../../store/rules/gates/admit.ts";
 import { putGate } from "../../../store/rules/gates/put-gate.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
-import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
+import { emptyRateOfKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
 import { releaseAfterPut } from "../groups/waiting-lanes.ts";
 import { laned, readLanedRoutes, readRoute } from "../jobs/routes.ts";
 import type { Step } from "../connection/transaction.ts";
@@ -28,7 +28,7 @@ type GateRow = [
   burstUs: number | null,
   tatUs: number,
   closedUntil: number | null,
-  isDraining: number,
+  isIntakeClosed: number,
   perKey: string | null,
   body: string | null,
   held: number,
@@ -37,7 +37,7 @@ type GateRow = [
 /** Permits held by what runs on the routes of a gate. */
 const held = `(SELECT coalesce(sum(r.weight * t.count), 0) FROM millrace_gate_route r
   JOIN millrace_state_count t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
-const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body, ${held}`;
+const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_intake_closed, per_key, body, ${held}`;
 /** Input: key. */
 const readOne = sql`SELECT ${columns} FROM millrace_gate g WHERE key = ?`;
 /** Input: a JSON list of keys. Answer: in byte order. */
@@ -47,7 +47,7 @@ const readNamed = sql`SELECT ${columns} FROM millrace_gate g
 const readRange = sql`SELECT ${columns} FROM millrace_gate g WHERE key >= ? AND key > ? ORDER BY key ${limitTo("?")}`;
 /** Inputs: the whole row but what is held. */
 const writeRow = sql`INSERT OR REPLACE INTO millrace_gate
-  (key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body)
+  (key, version, cap, step_us, burst_us, tat_us, closed_until, is_intake_closed, per_key, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 /** Inputs: token time, key. */
 const moveToken = "UPDATE millrace_gate SET tat_us = ? WHERE key = ?";
@@ -55,7 +55,7 @@ const moveToken = "UPDATE millrace_gate SET tat_us = ? WHERE key = ?";
 const readRoutesOf = "SELECT route FROM millrace_gate_route WHERE key = ?";
 const hasAny = "SELECT 1 FROM millrace_gate LIMIT 1";
 const hasCap = "SELECT 1 FROM millrace_gate WHERE cap IS NOT NULL LIMIT 1";
-const readDraining = "SELECT key FROM millrace_gate WHERE is_draining = 1";
+const readClosedIntake = "SELECT key FROM millrace_gate WHERE is_intake_closed = 1";
 /** Input: route. Answer: the routes that share a gate with a cap with it, itself among them. */
 const readSharing = sql`SELECT DISTINCT other.route FROM millrace_gate_route own
   JOIN millrace_gate g ON g.key = own.key AND g.cap IS NOT NULL
@@ -66,7 +66,7 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
   return puts.map((put) => {
     const outcome = putGate(readGate(statements, put.key), put, now);
     if (outcome.kind === "changed") return outcome;
-    const { key, version, cap, rate, tatUs, closedUntil, isDraining, perKey, body } = outcome.gate;
+    const { key, version, cap, rate, tatUs, closedUntil, isIntakeClosed, perKey, body } = outcome.gate;
     const rates = [rate?.stepUs ?? null, rate?.burstUs ?? null] as const;
     const bounds = perKey === null ? null : JSON.stringify(perKey);
     statements(writeRow).run(
@@ -76,13 +76,13 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
       ...rates,
       tatUs,
       closedUntil,
-      Number(isDraining),
+      Number(isIntakeClosed),
       bounds,
       body,
     );
     if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
     for (const [route] of statements(readRoutesOf).all(key) as [route: number][]) step.woken.add(route);
-    if (put.drains === true && isKeyedGate(key)) drainKey(step, key);
+    if (put.emptiesRate === true && isKeyedGate(key)) emptyRateOfKey(step, key);
     for (const route of releaseAfterPut(step, key)) step.woken.add(route);
     return { kind: "ok", version };
   });
@@ -120,13 +120,13 @@ function gateOf([
   burstUs,
   tatUs,
   closedUntil,
-  isDraining,
+  isIntakeClosed,
   perKey,
   body,
   permits,
 ]: GateRow): Gate {
   const rate = stepUs === null || burstUs === null ? null : { stepUs, burstUs };
-  const held = { held: permits, isDraining: isDraining === 1 };
+  const held = { held: permits, isIntakeClosed: isIntakeClosed === 1 };
   const bounds = perKey === null ? null : (JSON.parse(perKey) as GateBounds);
   return { key, version, cap, rate, tatUs, closedUntil, ...held, perKey: bounds, body };
 }
@@ -156,8 +156,8 @@ export function moveTokens({ statements }: Step, { moved }: Admission): void {
 }
 
 /** The keys of queues that take no new work. */
-export function readDrainingGates({ statements }: Step): ReadonlySet<string> {
-  return new Set((statements(readDraining).all() as [key: string][]).map(([key]) => key));
+export function readClosedIntakes({ statements }: Step): ReadonlySet<string> {
+  return new Set((statements(readClosedIntake).all() as [key: string][]).map(([key]) => key));
 }
 
 /** The routes on which somebody may pass now that jobs have left `running` on these. */

@@ -105,8 +105,8 @@ export function keyGate(
   const { opensAt: _opens, ...state } = stateOf(statements, key, { put, limit });
   const tatUs = state.tatUs > now * 1000 ? state.tatUs : 0;
   if (put === null && state.held === 0 && tatUs === 0) return null;
-  const { version = 0, isDraining = false, body = null } = put ?? {};
-  return { ...state, key, version, isDraining, perKey: null, body, tatUs };
+  const { version = 0, isIntakeClosed = false, body = null } = put ?? {};
+  return { ...state, key, version, isIntakeClosed, perKey: null, body, tatUs };
 }
 
 /** @param changes how much more (or less) is held, by key. */
@@ -145,7 +145,7 @@ export function moveKeyToken(statements: Statements, key: string, tatUs: number)
 }
 
 /** Takes all tokens that are there. */
-export function drainKey({ statements, now }: Step, key: string): void {
+export function emptyRateOfKey({ statements, now }: Step, key: string): void {
   const { rate } = keyState(statements, key);
   if (rate !== null) moveKeyToken(statements, key, now * 1000 + rate.burstUs);
 }

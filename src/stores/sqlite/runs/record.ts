@@ -141,6 +141,6 @@ function recordWithEffects(
   });
   if (unit.kind === "ok") return answer;
   leases.restore(row);
-  assert(unit.reason !== "draining", "effects are no intake");
+  assert(unit.reason !== "intake-closed", "effects are no intake");
   return { kind: unit.reason, id: unit.id };
 }

@@ -161,6 +161,6 @@ function appendEntries(step: Step, row: JobRow, { journal }: Settle, last: numbe
 function applyEffects(step: Step, { jobs = [], ...effects }: Effects): SettleAnswer | null {
   const answer = submitUnit(step, { jobs, ...effects });
   if (answer.kind === "ok") return null;
-  assert(answer.reason !== "draining", "effects are no intake");
+  assert(answer.reason !== "intake-closed", "effects are no intake");
   return { kind: answer.reason, id: answer.id };
 }
