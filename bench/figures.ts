@@ -23,6 +23,7 @@ export const works = [
   "grouped",
   "fifo",
   "keyed",
+  "budget",
   "closed",
   "metrics",
   "thread",

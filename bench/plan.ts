@@ -148,7 +148,7 @@ function specialDrains(jobs: number, entriesOf: (work: Work) => readonly Entry[]
 
 const specialWorks = [
   ...(["retry", "unique", "tagged", "limited", "rated"] as const),
-  ...(["grouped", "fifo", "keyed"] as const),
+  ...(["grouped", "fifo", "keyed", "budget"] as const),
 ];
 
 /** Plain jobs, in turns without others and beside as many keys as wait at closed gates. */
@@ -375,8 +375,8 @@ function redisParts(asked: Asked): readonly Part[] {
   const few = jobs ?? (isQuick ? 2_000 : 20_000);
   const bulk = jobs ?? (isQuick ? 20_000 : 200_000);
   const special = jobs ?? (isQuick ? 4_000 : 100_000);
-  // BullMQ has no tags, and groups are not in its open source.
-  const lacking: readonly Work[] = ["tagged", "grouped", "fifo", "keyed"];
+  // BullMQ has no tags and no budgets, and groups are not in its open source.
+  const lacking: readonly Work[] = ["tagged", "grouped", "fifo", "keyed", "budget"];
   const both = (slots: number, more: Partial<Entry> = {}): readonly Entry[] => [
     { ...millrace(slots), ...more },
     { ...peer("bullmq", slots), ...more },

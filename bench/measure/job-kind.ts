@@ -7,13 +7,13 @@ import type { Mode } from "../figures.ts";
 import type { BenchInput } from "./input.ts";
 
 /**
- * fails-once: the first attempt throws, and the job is tried again without a delay.
- * unique: the job holds a key of its own until its end. tagged: it has two tags.
- * limited: at most `limitedTo` run at once, over all processes. limited-widely: `limitedWidelyTo`. alone: one. rated: a
- * rate that lets every job of a run pass, so that what is measured is the price of having one. grouped: of `groupKeys`
- * keys that take turns. fifo: of as many keys, one job of a key at a time, in their order. keyed: at most `perKeyMax`
- * of a key at once, with `limitKeys` keys. thread, process, pool: plain jobs whose handler runs in threads, in child
- * processes, or in programs of any language.
+ * fails-once: the first attempt throws, and the job is tried again without a delay. unique: the job holds a key of its
+ * own until its end. tagged: it has two tags. limited: at most `limitedTo` run at once, over all processes.
+ * limited-widely: `limitedWidelyTo`. alone: one. rated: a rate that lets every job of a run pass, so that what is
+ * measured is the price of having one. grouped: of `groupKeys` keys that take turns. fifo: of as many keys, one job of
+ * a key at a time, in their order. keyed: at most `perKeyMax` of a key at once, with `limitKeys` keys. budget: every
+ * attempt reports usage of a budget that it never spends. thread, process, pool: plain jobs whose handler runs in
+ * threads, in child processes, or in programs of any language.
  */
 export type JobKind =
   | "plain"
@@ -27,6 +27,7 @@ export type JobKind =
   | "grouped"
   | "fifo"
   | "keyed"
+  | "budget"
   | "thread"
   | "process"
   | "pool";
@@ -34,6 +35,7 @@ export type JobKind =
 const kindOfDrain = {
   ...({ drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const),
   ...({ limited: "limited", rated: "rated", grouped: "grouped", fifo: "fifo", keyed: "keyed" } as const),
+  ...({ budget: "budget" } as const),
   // Plain jobs beside others that wait at closed gates.
   ...({ closed: "plain" } as const),
   // Plain jobs, with and without metrics.

@@ -124,6 +124,7 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "grouped":
     case "fifo":
     case "keyed":
+    case "budget":
     case "closed":
     case "metrics":
     case "tracing":

@@ -9,6 +9,7 @@ import { job } from "../../src/engine/submit/job-definition.ts";
 import type { JobOptions } from "../../src/engine/submit/job-definition.ts";
 import { createServices } from "../../src/engine/services.ts";
 import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
+import { budget } from "../../src/engine/budgets/budget-definition.ts";
 import { limit } from "../../src/engine/limits/limit-definition.ts";
 import { topic } from "../../src/engine/topics/topic-definition.ts";
 import type { Limit } from "../../src/engine/limits/limit-definition.ts";
@@ -139,6 +140,7 @@ export async function openMillraceContender(
       const noOp = handler(benchJob, async (context) => {
         started(context.input);
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
+        if (jobKind === "budget") await context.usage.report(benchBudget, budgetUsed);
       });
       if (isSandboxed(jobKind))
         return millrace.work(
@@ -230,10 +232,18 @@ const limits: Partial<Record<JobKind, Limit>> = {
   rated: limit("bench", { rate: { max: ratedPerSecond, per: "1s" } }),
 };
 
-function definitionOptionsOf(mode: Mode, kind: JobKind): Pick<JobOptions, "retention" | "retry" | "limits"> {
+/** What all attempts of a run use is far below it. */
+const benchBudget = budget("bench", { hard: 1_000_000_000_000, reset: { every: "30d" } });
+const budgetUsed = 7;
+
+function definitionOptionsOf(
+  mode: Mode,
+  kind: JobKind,
+): Pick<JobOptions, "retention" | "retry" | "limits" | "budgets"> {
   const used = limits[kind];
   return {
     ...(used === undefined ? {} : { limits: [used] }),
+    ...(kind === "budget" ? { budgets: [benchBudget] } : {}),
     ...keyedOptionsOf(kind),
     ...(mode === "no-history" ? { retention: { completed: 0 } } : {}),
     ...(kind === "fails-once" ? { retry: { attempts: 2, backoff: 0 } } : {}),

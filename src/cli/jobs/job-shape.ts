@@ -19,6 +19,7 @@ export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
     flow: job.flow,
     uniqueKey: job.uniqueKey,
     throttles: job.throttles,
+    spent: job.spent,
     cancelAsked: job.cancelAsked,
     worker: job.worker,
     createdAt: job.createdAt,

@@ -98,6 +98,9 @@ function head(job: JobView, output: Awaited<ReturnType<typeof readOutput>>): rea
     ...(job.throttles === 0
       ? []
       : [line("throttled", job.throttles === 1 ? "once" : `${job.throttles} times`)]),
+    ...Object.entries(job.spent).map(([budget, amount]) =>
+      line("used", `${amount} of ${escapeText(budget)}`),
+    ),
     ...(job.requires.length === 0 ? [] : [line("requires", job.requires.map(escapeText).join(", "))]),
     ...(job.group === null ? [] : [line("group", escapeText(job.group))]),
     ...(job.held === null ? [] : [line("held", heldText(job.held))]),

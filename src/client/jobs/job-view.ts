@@ -2,7 +2,7 @@
 import { redact } from "../../codec/redact.ts";
 import type { Needs } from "../../engine/services.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
-import type { AttemptRecord } from "../../model/job/attempt-log.ts";
+import type { AttemptRecord, Spent } from "../../model/job/attempt-log.ts";
 import { isMemberTag, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowPlace } from "../../model/flow/flow-meta.ts";
 import { readMeta, viewMadeBy } from "../../model/job/job-meta.ts";
@@ -65,6 +65,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly failures: readonly AttemptView[];
   /** How many attempts of this round ended because a limit was throttled. Such attempts are given back. */
   readonly throttles: number;
+  /** What its attempts have used of budgets, by name. Of an attempt whose process died, nothing is in this list. */
+  readonly spent: Spent;
   readonly cancelAsked: boolean;
   /** Why the cancel of the running job was asked for. */
   readonly cancelReason: string | null;
@@ -95,7 +97,7 @@ export async function viewJobs(
 /** The part of a view that the record alone gives. */
 export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord): Omit<JobView, "held"> {
   const policy = needs.policies.read(record.policy, record.queue);
-  const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
+  const { entries, cancelReason, throttled, spent = {} } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null = null): unknown =>
     payload === null ? undefined : shown(needs, payload, policy);
@@ -122,6 +124,7 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     throttles: throttled?.count ?? 0,
+    spent,
     cancelAsked: record.cancelAsked,
     cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
     uniqueKey: record.uniqueKey === null ? null : keyOfScoped(record.uniqueKey),

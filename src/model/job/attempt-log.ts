@@ -91,7 +91,12 @@ interface AttemptLog {
   /** Kept until an attempt ends in another way. */
   readonly handedBack?: HandBackNote;
   readonly throttled?: ThrottleNote;
+  /** What its attempts have used of budgets, by name; absent for nothing. */
+  readonly spent?: Spent;
 }
+
+/** Amounts by the names of budgets. */
+export type Spent = Readonly<Record<string, number>>;
 
 const emptyLog: AttemptLog = { entries: [], dropped: 0 };
 
@@ -147,7 +152,7 @@ function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: b
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
     if (!Array.isArray(log?.entries)) return { log: emptyLog, isWhole: false };
-    const { dropped = 0, cancelReason, replays, handedBack, throttled } = log;
+    const { dropped = 0, cancelReason, replays, handedBack, throttled, spent } = log;
     const entries = log.entries.filter(isEntry);
     const read = {
       entries,
@@ -156,6 +161,7 @@ function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: b
       ...(typeof cancelReason === "string" ? { cancelReason } : {}),
       ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
       ...(typeof throttled?.count === "number" ? { throttled } : {}),
+      ...(typeof spent === "object" ? { spent } : {}),
     };
     return { log: read, isWhole: entries.length === log.entries.length };
   } catch {
@@ -225,6 +231,11 @@ export function noteThrottle(text: string | null, note: Omit<ThrottleNote, "coun
   const log = readAttemptLog(text);
   const throttled = { ...note, count: 1 + (log.throttled?.count ?? 0) };
   return JSON.stringify({ ...log, throttled } satisfies AttemptLog);
+}
+
+/** The log with what all attempts so far have used of budgets. */
+export function noteSpent(text: string | null, spent: Spent): string {
+  return JSON.stringify({ ...readAttemptLog(text), spent } satisfies AttemptLog);
 }
 
 /** The log of a finished job that a replay brings back with a new round of attempts. */

@@ -9,7 +9,7 @@ import type { JournalEntry, NewEntry } from "../../model/durable/journal-entry.t
 import { afterRest } from "../../model/durable/run-end.ts";
 import { stepEventText } from "../../model/durable/step-event.ts";
 import { MillraceError } from "../../model/error.ts";
-import { clearedLog } from "../../model/job/attempt-log.ts";
+import { clearedLog, noteSpent } from "../../model/job/attempt-log.ts";
 import type { Schedule, Suspend } from "../../model/job/change.ts";
 import type { JournalAnswer, SettleAnswer } from "../../store/operations.ts";
 import type { Effects, Entry, EntryPut, LeaseRef } from "../../store/records.ts";
@@ -121,7 +121,7 @@ export class StoreJournal implements RunJournal {
         ...this.#ref,
         next,
         journal: { seen, entries: entries.map(writeEntry) },
-        attempts: clearedLog(attempt.job.attempts),
+        attempts: logAtRest(attempt),
         ...(effects === undefined ? {} : { effects }),
       });
     } finally {
@@ -200,4 +200,10 @@ function marksOf(puts: readonly EntryPut[]): number {
 
 function effectRefused({ kind, id }: { readonly kind: string; readonly id: string }): MillraceError {
   return new MillraceError("id-conflict", `A job that a step starts was refused: ${kind} (${id}).`);
+}
+
+/** The log of a run that rests. Null keeps the one that the store has. */
+function logAtRest({ job, spent }: Attempt): string | null {
+  const cleared = clearedLog(job.attempts);
+  return spent === null ? cleared : noteSpent(cleared ?? job.attempts, spent);
 }

@@ -12,6 +12,8 @@
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
+import { noteSpent } from "../../model/job/attempt-log.ts";
+import type { Spent } from "../../model/job/attempt-log.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
 import { DurableStay } from "../durable/durable-stay.ts";
@@ -151,9 +153,19 @@ export class AttemptRunner {
     const { limits } = attempt.policy;
     if (limits.length > 0) this.#needs.limits.ending(limits, this.#needs.platform);
     if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();
-    else if (attempt.phase === "running" || isRested(end)) attempt.origin.settling.end(attempt, end);
+    else if (attempt.phase === "running" || isRested(end))
+      attempt.origin.settling.end(
+        attempt,
+        attempt.spent === null ? end : withSpent(attempt, attempt.spent, end),
+      );
     ended(attempt);
   }
+}
+
+/** The attempt log keeps what the job has used of budgets. */
+function withSpent({ job }: Attempt, spent: Spent, end: AttemptEnd): AttemptEnd {
+  if (end === null || !("next" in end)) return end;
+  return { ...end, attempts: noteSpent(end.attempts ?? job.attempts, spent) };
 }
 
 /** The settle of the attempt was applied while it still ran. */

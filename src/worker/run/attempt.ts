@@ -11,7 +11,8 @@
  */
 import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import type { SettleNext } from "../../model/job/change.ts";
-import type { AttemptOutput } from "../../model/job/attempt-log.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { AttemptOutput, Spent } from "../../model/job/attempt-log.ts";
 import { rootOf } from "../../model/flow/flow-meta.ts";
 import type { DecidedPolicy } from "../../model/job/job-policy.ts";
 import type { SettleAnswer } from "../../store/operations.ts";
@@ -86,8 +87,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
-  /** What it has used of budgets, by name; null for nothing. */
-  spent: Record<string, number> | null = null;
+  /** What the job has used of budgets, once this attempt has used some; null for nothing. */
+  spent: Spent | null = null;
   /** What a handler in a sandbox has printed. */
   output: AttemptOutput | null = null;
   dueTick = -1;
@@ -109,12 +110,15 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
 
   /** A durable run has got further: its attempts count anew. */
   setBack(): void {
+    // The store empties the log; the end of this stay writes again what was spent.
+    this.spent ??= readAttemptLog(this.job.attempts).spent ?? null;
     this.job = { ...this.job, attempt: 1, attempts: null };
   }
 
   spend(budget: string, amount: number): void {
-    this.spent ??= Object.create(null) as Record<string, number>;
-    this.spent[budget] = (this.spent[budget] ?? 0) + amount;
+    const spent = this.spent ?? readAttemptLog(this.job.attempts).spent ?? {};
+    const before = Object.hasOwn(spent, budget) ? (spent[budget] ?? 0) : 0;
+    this.spent = { ...spent, [budget]: before + amount };
   }
 
   /** A durable run has set these marks. */
