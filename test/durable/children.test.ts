@@ -5,6 +5,8 @@ import type { JobHandle } from "../../src/index.ts";
 import { until } from "../support/until.ts";
 
 const double = job<number, number>("double", { retry: { attempts: 1 } });
+/** Fails, then runs until its abort, then completes. */
+const patient = job<null, number>("patient", { retry: { attempts: 1 } });
 const parent = job<{ what: string }, unknown>("parent", {
   durable: { version: 1 },
   retry: { attempts: 1 },
@@ -21,6 +23,12 @@ beforeEach(async () => {
       calls += 1;
       if (input < 0) throw new Unrecoverable(`${input} is below zero`);
       return input * 2;
+    }),
+    handler(patient, async ({ signal }) => {
+      calls += 1;
+      if (calls === 1) throw new Unrecoverable("not the first time");
+      if (calls === 2) await new Promise((_, reject) => signal.addEventListener("abort", reject));
+      return calls;
     }),
     handler(parent, async ({ input, step }) => {
       switch (input.what) {
@@ -43,6 +51,8 @@ beforeEach(async () => {
           return step.continueWith({ what: String(await step.invoke(double, 1)) });
         case "2":
           return step.invoke(double, 2);
+        case "patient":
+          return step.invoke(patient, null);
         default:
           return step.enqueue(double, 5);
       }
@@ -62,6 +72,21 @@ test("the result of an invoked job comes back, and so does its error", async () 
 
 test("the next round of a run gets the result of the same call as well", async () => {
   expect(await (await start("again")).result()).toBe(4);
+});
+
+test("a retry invokes again what has failed, and what has ended with its run", async () => {
+  const run = await start("patient");
+  await expect(run.result()).rejects.toThrow(/not the first time/);
+  await mill.jobs.retry(run.id);
+  await until("its child runs", async () => calls === 2);
+  await untilSuspended(run.id);
+  await mill.jobs.cancel(run.id, "enough");
+  await until("the child has ended with its run", async () => {
+    const { jobs } = await mill.jobs.list({ name: "patient", state: "cancelled" });
+    return jobs.length > 0;
+  });
+  await mill.jobs.retry(run.id);
+  expect(await run.result()).toBe(3);
 });
 
 test("children run side by side, each once, and a flow returns the results of its last nodes", async () => {

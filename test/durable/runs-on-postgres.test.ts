@@ -80,6 +80,7 @@ test("a run waits for a signal of another process, and its step commits with the
 test("a settle that lets a suspend pass a cancel is found by the contract", async () => {
   const title = "a job whose cancel was asked for is not suspended: only its end, or its ending, is applied";
   const keeps = suspendCases.cases.find(([each]) => each === title)?.[1];
+  expect(keeps).toBeDefined();
   for (const isPlanted of [false, true]) {
     const schema = `runs_${++schemas}`;
     const platform = createHeldPlatform();

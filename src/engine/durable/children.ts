@@ -12,6 +12,7 @@
  */
 import { digestText } from "../../codec/digest.ts";
 import { keyInRound } from "../../model/durable/journal-entry.ts";
+import type { EntryBody } from "../../model/durable/journal-entry.ts";
 import { writeEntry } from "../../model/durable/entry-text.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { Invoker } from "../../model/flow/flow-meta.ts";
@@ -24,7 +25,7 @@ import type { TerminalState } from "../../model/job/job-state.ts";
 import { checkOptions } from "../../model/option.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import { Flow } from "../flows/flow.ts";
-import { cancelBelow, close } from "../flows/members.ts";
+import { cancelBelow, close, flowMetaOf } from "../flows/members.ts";
 import { readFlowResult } from "../flows/part-results.ts";
 import { memberKeys } from "../flows/flow-options.ts";
 import { planFlow } from "../flows/plan-flow.ts";
@@ -56,10 +57,15 @@ export interface Child {
 const onlyNode = "run";
 const reason: EndReason<"cancelled"> = "run-ended";
 
-/** The id that a child has in every life of its run. */
-export function childIdOf({ ids }: Needs<"ids">, { run, round, call, createdAt }: Parent): string {
-  const of = `child\n${run}\n${round}\n${call}`;
+/** The id that a child has in every stay of its run. */
+export function childIdOf({ ids }: Needs<"ids">, { createdAt, ...invoker }: Parent): string {
+  const { run } = invoker;
+  const of = `child\n${textOf(invoker)}`;
   return deriveId({ of, at: createdAt, partition: ids.placement?.ofId(run) ?? 0 });
+}
+
+function textOf({ run, round, call, life = 0 }: Invoker): string {
+  return `${run}\n${round}\n${call}${life === 0 ? "" : `\n${life}`}`;
 }
 
 /** The jobs of an invoked flow, or of an invoked job in a flow of its own. */
@@ -68,14 +74,14 @@ export async function planInvoke(
   parent: Parent,
   { job, input, options }: Child,
 ): Promise<Pick<Effects, "jobs">> {
-  const { run, round, call } = parent;
+  const { run, round, call, life = 0 } = parent;
   const isFlow = job instanceof Flow;
   const given = isFlow ? job : flowOf(job, input, options);
   const { policy } = readEnqueueOptions({}, "step.invoke");
   const planned = await planFlow(needs, given, {
     ...{ failureMode: given.failureMode ?? "isolate", policy, tags: [memberTag(run)] },
     id: childIdOf(needs, parent),
-    invokedBy: { run, round, call, ...(isFlow ? {} : { isJob: true }) },
+    invokedBy: { run, round, call, ...(life === 0 ? {} : { life }), ...(isFlow ? {} : { isJob: true }) },
   });
   return { jobs: planned.jobs.map((each) => known(each, parent)) };
 }
@@ -99,8 +105,8 @@ export async function planStart(
 }
 
 /** Its id is given, so a repeated append finds it by its digest. */
-function known(job: NewJob, { run, round, call }: Invoker): NewJob {
-  return { ...job, digest: digestText(`${run}\n${round}\n${call}`) };
+function known(job: NewJob, invoker: Invoker): NewJob {
+  return { ...job, digest: digestText(textOf(invoker)) };
 }
 
 /** Appends the end of an invoked flow to the journal of its run, unless the run has ended or begun anew. */
@@ -108,14 +114,52 @@ export async function deliverEnd(
   needs: Needs<"changes" | "reads" | "coder">,
   flow: JobRecord,
   to: TerminalState,
-  { run, round, call, isJob }: Invoker,
+  invoker: Invoker,
 ): Promise<void> {
-  const job = isJob === true ? await needs.reads.add(idOfPath(flow.id, onlyNode)) : null;
+  const job = invoker.isJob === true ? await needs.reads.add(idOfPath(flow.id, onlyNode)) : null;
   const state = job !== null && isTerminal(job.state) ? job.state : to;
+  if (state === "cancelled" && hasEndedWithRun(flow)) return invokeAnew(needs, invoker);
   const value = state === "completed" ? await resultOf(needs, flow, job) : errorOf(job ?? flow, state);
-  const body = { kind: "child", call, state, value } as const;
+  await append(needs, invoker, { state, value });
+}
+
+function hasEndedWithRun({ reason: ended, attempts }: JobRecord): boolean {
+  return (ended ?? readAttemptLog(attempts).cancelReason) === reason;
+}
+
+/** Of a run that has come back after its end: what it had invoked has ended with it. */
+const invokeAnew = (needs: Needs<"changes">, invoker: Invoker): Promise<void> =>
+  append(needs, invoker, { state: "cancelled", value: null, isAnew: true });
+
+async function append(
+  needs: Needs<"changes">,
+  { run, round, call, life = 0 }: Invoker,
+  end: Pick<Extract<EntryBody, { readonly kind: "child" }>, "state" | "value" | "isAnew">,
+): Promise<void> {
+  const body = { kind: "child", call, ...(life === 0 ? {} : { life }), ...end } as const;
   const entry = writeEntry({ key: keyInRound(body, round), body });
   await needs.changes.add(appendChange(run, { entry }, round));
+}
+
+/**
+ * Looks for children whose end the run has not heard of, because the run had ended itself when they did. A run that was
+ * retried would wait for them for ever.
+ * @returns whether something may have been appended.
+ */
+export async function deliverMissedEnds(
+  needs: Needs<"ids" | "changes" | "reads" | "coder">,
+  open: readonly Parent[],
+): Promise<boolean> {
+  const missed = await Promise.all(
+    open.map(async (parent) => {
+      const flow = await needs.reads.add(childIdOf(needs, parent));
+      if (flow === null) await invokeAnew(needs, parent);
+      else if (isTerminal(flow.state))
+        await deliverEnd(needs, flow, flow.state, flowMetaOf(flow).invokedBy ?? parent);
+      return flow === null || isTerminal(flow.state);
+    }),
+  );
+  return missed.includes(true);
 }
 
 async function resultOf(

@@ -13,10 +13,13 @@
  *
  * A run that failed because a call had failed, and is retried, asks that call anew: `gave-up` makes all earlier entries
  * of the call void. What was recorded between the failure and the end, such as steps of a `catch`, is put aside until
- * the handler asks for it, because it may take another way now.
+ * the handler asks for it, because it may take another way now. An invoked job that has ended with its run is asked for
+ * anew, too, once the run comes back; nothing else changes, because the handler has learnt nothing of that end.
  */
 import { callOf, isOwnKind, sizeOfBody } from "./journal-entry.ts";
-import type { CallKind, JournalEntry } from "./journal-entry.ts";
+import type { CallKind, EntryBody, JournalEntry } from "./journal-entry.ts";
+
+type ChildBody = Extract<EntryBody, { readonly kind: "child" }>;
 
 export interface AskedCall {
   readonly key: string;
@@ -81,6 +84,7 @@ export class JournalCursor<Call extends AskedCall> {
       const { body } = entry;
       this.#bytes += sizeOfBody(body);
       if (body.kind === "gave-up") this.#giveUp(entry, body.call);
+      if (body.kind === "child") this.#takeEnd(entry, body);
       if ("as" in body && !this.#recorded.has(body.call))
         this.#recorded.set(body.call, {
           ...{ kind: body.as, number: entry.number, key: body.call },
@@ -91,14 +95,25 @@ export class JournalCursor<Call extends AskedCall> {
   }
 
   #giveUp({ number }: JournalEntry, call: string): void {
-    this.#lives.set(call, this.lifeOf(call) + 1);
     const recorded = this.#recorded.get(call);
     // The retry may wait at another key.
     if (recorded !== undefined) this.#recorded.set(call, { ...recorded, businessKey: undefined });
-    const own = this.#entries.filter(({ body }) => callOf(body) === call);
-    for (const entry of own) this.#void.add(entry.number);
+    const own = this.#beginLife(call, number + 1);
     const failed = own.findLast(({ body }) => body.kind !== "gave-up")?.number ?? number;
     this.#afterFailures.push([failed, number]);
+  }
+
+  #takeEnd({ number }: JournalEntry, { call, life = 0, isAnew }: ChildBody): void {
+    if (life !== this.lifeOf(call)) this.#void.add(number);
+    else if (isAnew === true) this.#beginLife(call, number);
+  }
+
+  /** What the journal holds of the call before this entry means nothing any more. */
+  #beginLife(call: string, before: number): readonly JournalEntry[] {
+    this.#lives.set(call, this.lifeOf(call) + 1);
+    const own = this.#entries.filter(({ body, number }) => number < before && callOf(body) === call);
+    for (const entry of own) this.#void.add(entry.number);
+    return own;
   }
 
   lifeOf(call: string): number {

@@ -103,6 +103,10 @@ export type EntryBody =
   | {
       readonly kind: "child";
       readonly call: string;
+      /** Of the call, as its flow has it: the end of one that was given up before means nothing. */
+      readonly life?: number;
+      /** The child has ended because its run had, and the run has come back: the call invokes another one. */
+      readonly isAnew?: true;
       readonly state: "completed" | "failed" | "cancelled" | "expired" | "skipped";
       readonly value: string | null;
     }
@@ -184,9 +188,10 @@ export function callOf(body: EntryBody): string | null {
  * @param life how often the run was retried because this call had failed: the call then ends once more.
  */
 export function ownKey(body: EntryBody, life = 0): string {
-  const key = keyOfLife(body);
-  return life === 0 ? key : `${key}~${life}`;
+  return `${keyOfLife(body)}${lifeMark(life)}`;
 }
+
+const lifeMark = (life = 0): string => (life === 0 ? "" : `~${life}`);
 
 function keyOfLife(body: EntryBody): string {
   switch (body.kind) {
@@ -228,7 +233,8 @@ export function keyInRound(
   body: Extract<EntryBody, { readonly kind: "child" | "ending" }>,
   round: number,
 ): string {
-  return body.kind === "ending" ? `ending${roundMark(round)}` : `child:${roundMark(round)}${body.call}`;
+  const mark = roundMark(round);
+  return body.kind === "ending" ? `ending${mark}` : `child:${mark}${body.call}${lifeMark(body.life)}`;
 }
 
 /** No name of a call has this in it, so no key of one round is a key of another. */

@@ -91,6 +91,7 @@ function applyTo(step: Draft, body: Extract<EntryBody, { readonly call: string }
       end(step.kind === "sleep" ? "completed" : "timed-out");
       break;
     case "child":
+      if (body.isAnew === true) break;
       end(body.state === "completed" ? "completed" : "failed");
       if (body.state !== "completed") step.error = body.value;
       break;
@@ -113,7 +114,7 @@ function closeLosers(steps: Map<string, Draft>, raced: EntryBody, at: number): v
 }
 
 /** Whether the call was made in a branch that has lost this race. */
-function loses(body: EntryBody, call: string): boolean {
+export function loses(body: EntryBody, call: string): boolean {
   return (
     body.kind === "raced" &&
     call.startsWith(`${body.call}.`) &&

@@ -35,6 +35,8 @@ export interface Invoker {
   readonly run: string;
   readonly round: number;
   readonly call: string;
+  /** How often the call was made before, and given up with its run; left out for the first one. */
+  readonly life?: number;
   /** It has invoked a job, which is the only node of the flow: its end is that of the job. */
   readonly isJob?: true;
 }

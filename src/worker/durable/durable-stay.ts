@@ -16,7 +16,7 @@
  * Middleware and telemetry are around the call of the handler. If the run rests they get a control outcome, because the
  * handler's own frames are abandoned and never end.
  */
-import { childIdOf, planInvoke, planStart } from "../../engine/durable/children.ts";
+import { childIdOf, deliverMissedEnds, planInvoke, planStart } from "../../engine/durable/children.ts";
 import type { Parent } from "../../engine/durable/children.ts";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { DurablePart } from "../../engine/durable/durable-definition.ts";
@@ -26,6 +26,7 @@ import { hasMark, roundOf } from "../../model/durable/durable-marks.ts";
 import { JournalCursor } from "../../model/durable/journal-cursor.ts";
 import { ownKey } from "../../model/durable/journal-entry.ts";
 import type { EntryBody } from "../../model/durable/journal-entry.ts";
+import { openInvokes } from "../../model/durable/open-invokes.ts";
 import {
   afterContinue,
   afterDiverged,
@@ -153,7 +154,11 @@ export class DurableStay implements Stay {
     if (!hasMark(durable, "hasJournal")) return emptyPage(claimedAt);
     try {
       const read = await this.#journal.read(0);
-      return read.kind === "ok" ? read : null;
+      if (read.kind !== "ok") return null;
+      const open = openInvokes(read.entries).map(({ call, life }) => this.#parentOf(call, life));
+      if (open.length === 0 || !(await deliverMissedEnds(this.#needs, open))) return read;
+      const again = await this.#journal.read(0);
+      return again.kind === "ok" ? again : null;
     } catch (error) {
       this.#end = isMillraceError(error, "payload-unreadable")
         ? { kind: "unreadable", error }
@@ -360,9 +365,9 @@ export class DurableStay implements Stay {
     return { jobs };
   }
 
-  #parentOf(call: string): Parent {
+  #parentOf(call: string, life = this.#execution?.lifeOf(call) ?? 0): Parent {
     const { id, createdAt, durable } = this.#attempt.job;
-    return { run: id, round: roundOf(durable), call, createdAt };
+    return { run: id, round: roundOf(durable), call, createdAt, ...(life === 0 ? {} : { life }) };
   }
 
   #sources(): Sources {

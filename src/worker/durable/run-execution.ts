@@ -329,10 +329,15 @@ export class RunExecution {
         const taken = numbers.map((number) => this.signals.take(number));
         return this.#settle(call, at, (asked) => settlementOf(body, asked, taken, codec));
       }
+      case "child":
+        if (body.isAnew === true) {
+          if (call !== null) call.isOpened = false;
+          return false;
+        }
+        return this.#settle(call, at, (asked) => settlementOf(body, asked, [], codec));
       case "rang":
       case "result":
       case "error":
-      case "child":
         return this.#settle(call, at, (asked) => settlementOf(body, asked, [], codec));
       case "raced":
         if (call === null) return false;
