@@ -10,9 +10,11 @@ import { silentLogger } from "./engine/log/logger.ts";
 import type { Logger } from "./engine/log/logger.ts";
 import { durationMs } from "./model/duration.ts";
 import type { Duration } from "./model/duration.ts";
-import { MillraceError, notYetSupported } from "./model/error.ts";
+import { isMillraceError, MillraceError, notYetSupported } from "./model/error.ts";
+import type { ErrorCode } from "./model/error.ts";
 import { checkNamespace, fileOfNamespace, placeOfNamespace } from "./model/namespace.ts";
 import { checkNodeVersion } from "./model/node-version.ts";
+import { Backoff } from "./platform/backoff.ts";
 import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
 import type { Objects } from "./stores/bucket/objects/objects.ts";
@@ -45,7 +47,7 @@ export async function openMillraceOn(
   options: MillraceOptions,
 ): Promise<Millrace> {
   const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
-  const store = await openStore(platform, url, storeOptions, log);
+  const store = await openThroughBlip(platform, () => openStore(platform, url, storeOptions, log));
   const services = createServices(store, platform, settings, log);
   try {
     if (services.retention.isUndeclared) await services.retention.learn();
@@ -57,6 +59,24 @@ export async function openMillraceOn(
     }
   }
   return new Millrace(services, duties);
+}
+
+/** So many tries outlive a connection that is cut. A server that is not there is reported within a second. */
+const opensMax = 4;
+const reopenMs = { firstMs: 100, maxMs: 400 };
+const cutOff: readonly ErrorCode[] = ["store-unavailable", "outcome-unknown"];
+
+async function openThroughBlip(platform: Platform, open: () => Promise<Store>): Promise<Store> {
+  const backoff = new Backoff(platform, reopenMs);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await open();
+    } catch (error) {
+      const mayWork = isMillraceError(error) && cutOff.includes(error.code);
+      if (!mayWork || tries === opensMax) throw error;
+      await new Promise<void>((resolve) => void backoff.retry(resolve));
+    }
+  }
 }
 
 async function isPartMissing(store: Store): Promise<boolean> {

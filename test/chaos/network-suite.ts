@@ -178,7 +178,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
       await lost;
       proxy.heal();
       await until("the store answers", () => answers(store));
-      const handle = await hasty.enqueue(plain, 3, { id: "order-3", unique: "order-3" });
+      const handle = await mill.enqueue(plain, 3, { id: "order-3", unique: "order-3" });
       expect([handle.id, await countJobs(direct)]).toEqual(["order-3", 3]);
     });
 

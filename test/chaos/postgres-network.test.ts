@@ -47,7 +47,10 @@ describe("a Postgres that falls silent", () => {
     const connectTwice = (): Promise<unknown> => Promise.all([store.readJobs(["a"]), store.readJobs(["a"])]);
     await connectTwice();
     proxy.halfOpen();
+    const { made } = proxy;
     await expect(store.submit([{ jobs: [aJob({ id: "a" })] }])).rejects.toThrow(unknown);
+    // The caller did not wait for the connection that cancels the call on the server.
+    expect(proxy.made).toBe(made);
     proxy.heal();
     expect(await countJobs(direct)).toBe(0);
     await connectTwice();

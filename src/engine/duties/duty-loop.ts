@@ -1,7 +1,9 @@
 /**
  * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once. Otherwise the
- * duty sleeps until it is woken, or for its `sleepMaxMs` at most, with jitter. A failed pass is repeated with backoff.
+ * duty sleeps until it is woken, or for its `sleepMaxMs` at most, with jitter. A failed pass is repeated with backoff,
+ * every two seconds at the latest while the store is away.
  */
+import { isMillraceError } from "../../model/error.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { Duty, DutyPass } from "./duty.ts";
@@ -17,6 +19,8 @@ type DutyLoopNeeds = Needs<"platform" | "log">;
 
 /** The waits between failed passes. */
 const failedMs = { firstMs: 200, maxMs: 30_000 };
+/** The longest wait while the store is away, so that the duties are back soon after it. */
+const awayMaxMs = 2000;
 /** A pass that takes longer counts as failed, and the loop goes on. */
 const passMaxMs = 60_000;
 
@@ -130,7 +134,8 @@ export class DutyLoop {
   /** @returns how long to wait before the next try. */
   #failed(error: unknown): number {
     const failures = (this.#trouble?.failures ?? 0) + 1;
-    const delayMs = this.#backoff.failed();
+    const isAway = isMillraceError(error) && error.retryable;
+    const delayMs = Math.min(this.#backoff.failed(), isAway ? awayMaxMs : Infinity);
     this.#trouble = {
       failures,
       error: errorText(error),

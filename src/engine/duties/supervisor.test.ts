@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { deferred, openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { createPayloadCoder } from "../../codec/payload.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
+import { MillraceError } from "../../model/error.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
 import { createServices } from "../services.ts";
@@ -46,6 +47,25 @@ const duty = (name: string, pass: () => Promise<DutyPass>, more: Partial<Duty> =
 });
 
 describe("the supervisor", () => {
+  test("after an outage, however long, a duty is back within two seconds", async () => {
+    const { services, advance } = await open();
+    let isAway = true;
+    const passes: number[] = [];
+    const away = new MillraceError("store-unavailable", "The store is away.");
+    const pass = async (): Promise<DutyPass> => {
+      if (isAway) throw away;
+      passes.push(services.platform.now());
+      return idlePass;
+    };
+    const supervisor = new Supervisor(services, [duty("count", pass)]);
+    supervisor.start();
+    await advance(600_000);
+    isAway = false;
+    await advance(2000);
+    expect(passes.length).toBeGreaterThan(0);
+    await supervisor.stop(1000);
+  });
+
   test("runs each duty at its start and then after its sleep, and a full batch again at once", async () => {
     const { services, advance } = await open();
     const runs: number[] = [];

@@ -146,8 +146,9 @@ export function openDatabase(options: DatabaseOptions): Database {
     } catch (error) {
       if (isNameUnknown(error)) clearNames(client);
       const { processID } = client;
+      // Not awaited: on a server that fell silent the caller would wait for this connection as well.
       if (isTooLate(error) && isDirect(client) && typeof processID === "number")
-        await cancelCall(() => connectBeside(options.name), processID, text).catch(() => undefined);
+        void cancelCall(() => connectBeside(options.name), processID, text).catch(() => undefined);
       release(client, isConnectionLost(error));
       throw error;
     }
