@@ -43,7 +43,7 @@ describe("wrong usage", () => {
     [["reschedule", "x"], /give either --delay or --at/],
     [["reschedule", "x", "--at", "1h"], /--at must be a time such as/],
     [["reschedule", "x", "--at", "2030-01-01", "--delay", "1h"], /give either --delay or --at/],
-    [["edit", "x"], /give --input, --priority or --headers/],
+    [["edit", "x"], /give --input, --priority, --headers or --tags/],
     [["run-now", "x", "--input", "{"], /--input is not JSON/],
     [["duties", "stop"], /duties knows the verb run, not "stop"/],
     [["duties", "run"], /needs a NAME/],

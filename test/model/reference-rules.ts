@@ -814,8 +814,11 @@ export function timerAt(job: Job): number {
   return Math.min(...clocks.map((at) => at ?? Number.POSITIVE_INFINITY));
 }
 
-function edit(job: Job, { input = job.input, policy = job.policy, meta = job.meta }: Edit = {}): void {
-  Object.assign(job, { input, policy, meta });
+function edit(
+  job: Job,
+  { input = job.input, policy = job.policy, meta = job.meta, tags = job.tags }: Edit = {},
+): void {
+  Object.assign(job, { input, policy, meta, tags });
 }
 
 const leasedFields = ["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta"] as const;

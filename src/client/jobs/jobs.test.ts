@@ -190,6 +190,17 @@ describe("operating", () => {
     const tagged = job("tagged");
     const handle = await v.run(v.mill.enqueue(tagged, { n: 1 }, options));
     await v.run(v.mill.jobs.edit(handle.id, { headers: { tenant: "2" } }));
+    await v.run(v.mill.jobs.edit(handle.id, { tags: ["late", "late", "paid"] }));
+    expect((await v.run(v.mill.jobs.list({ tag: "paid" }))).jobs).toMatchObject([
+      { id: handle.id, tags: ["late", "paid"], headers: { tenant: "2" } },
+    ]);
+    await v.run(v.mill.jobs.edit(handle.id, { tags: [] }));
+    expect((await v.run(v.mill.jobs.list({ tag: "paid" }))).jobs).toEqual([]);
+    const many = Array.from({ length: 17 }, (_, n) => `t${n}`);
+    for (const tags of [many, [""], "paid"] as never[])
+      await expect(v.run(v.mill.jobs.edit(handle.id, { tags }))).rejects.toMatchObject({
+        code: expect.stringMatching(/^invalid-(option|name)$/),
+      });
     await v.run(v.mill.jobs.runNow(handle.id));
     await v.run(v.mill.work([handler(tagged, async ({ headers, trace }) => ({ headers, trace }))]));
     expect(await v.run(handle.result())).toEqual({

@@ -110,6 +110,8 @@ export interface EditJobOptions {
   priority?: Priority;
   /** Replaces the headers that it was enqueued with; its trace context stays. */
   headers?: Readonly<Record<string, string>>;
+  /** Replaces its tags; an empty list takes all of them away. */
+  tags?: readonly string[];
 }
 
 export type ViewOf<Job extends AnyJob> = JobView<InputOf<Job>, ResultOf<Job>>;
@@ -356,15 +358,21 @@ export class Jobs {
     });
   }
 
-  /** Changes input, priority or headers of a job that has not started. */
+  /**
+   * Changes input, priority, headers or tags of a job that has not started.
+   *
+   * @example
+   * await mill.jobs.edit(id, { tags: ["late"], priority: "high" });
+   */
   edit(id: string, edits: EditJobOptions & CallOptions): Promise<void> {
     return this.#actOn("edit", id, edits, async ({ changes }) => {
-      checkOptions(edits, "edit", ["input", "priority", "headers", ...callKeys]);
-      const { priority, headers: given } = edits;
-      const { policy, headers } = readEnqueueOptions(
+      checkOptions(edits, "edit", ["input", "priority", "headers", "tags", ...callKeys]);
+      const { priority, headers: given, tags: asked } = edits;
+      const { policy, headers, tags } = readEnqueueOptions(
         {
           ...(priority === undefined ? {} : { priority }),
           ...(given === undefined ? {} : { headers: given }),
+          ...(asked === undefined ? {} : { tags: asked }),
         },
         "edit",
       );
@@ -381,6 +389,7 @@ export class Jobs {
             ? {}
             : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
           ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
+          ...(tags === undefined ? {} : { tags: tags.length === 0 ? null : tags }),
         };
         return [editChange(edit, level === undefined ? null : rankingOf({ level, order }, strideMs))];
       });

@@ -225,7 +225,7 @@ export const eventCatalogue = {
     fields: waits,
   },
   rescheduled: { meaning: "somebody gave the waiting job another time", fields: waits },
-  edited: { meaning: "somebody changed the input, priority or headers of the waiting job", fields: [] },
+  edited: { meaning: "somebody changed the input, priority, headers or tags of the waiting job", fields: [] },
   replayed: { meaning: "somebody brought the finished job back", fields: waits },
   deleted: { meaning: "somebody deleted the job", fields: [] },
   "flow-submitted": { meaning: "a flow was submitted, with all of its jobs", fields: ["flowId"] },

@@ -119,6 +119,8 @@ export interface Edit {
   readonly input?: string;
   readonly policy?: string | null;
   readonly meta?: string | null;
+  /** Null for none. */
+  readonly tags?: readonly string[] | null;
 }
 
 /** What a running attempt may write with its fence. */

@@ -44,7 +44,7 @@ local function placeOf(c, job, asked)
   return at <= c.now and READY or SCHEDULED
 end
 
--- The texts that no rule reads, of a job that has not started.
+-- The texts that no rule reads, of a job that has not started, and its tags.
 local function edit(job, next)
   local tail
   for _, name in ipairs(EDITED) do
@@ -55,6 +55,9 @@ local function edit(job, next)
   end
   if tail then
     job.tail, job.isRewritten = tailText(tail), true
+  end
+  if next.tags ~= UNCHANGED then
+    job.tags, job.isRewritten = next.tags, true
   end
 end
 

@@ -118,11 +118,11 @@ function READERS.guard(f, text)
   f.states, f.rev, f.fence, f.rang, f.mask, f.marks = match(text, GUARD)
 end
 
-local SCHEDULE = fields(14)
+local SCHEDULE = fields(15)
 function READERS.schedule(f, text)
   f.kind, f.event, f.due, f.rankBase, f.rankSlope, f.countsAttempt,
     f.ttlMs, f.attempt, f.clearsPassedDeadline, f.keepsLane, f.newRound,
-    f.input, f.policy, f.meta = match(text, SCHEDULE)
+    f.input, f.policy, f.meta, f.tags = match(text, SCHEDULE)
 end
 
 local SUSPEND = fields(6)
@@ -135,10 +135,10 @@ function READERS.handBack(f, text)
   f.kind, f.event, f.countsAttempt = match(text, HANDBACK)
 end
 
-local UPDATE = fields(9)
+local UPDATE = fields(10)
 function READERS.update(f, text)
   f.kind, f.event, f.cancelAsked, f.rankBase, f.rankSlope, f.passesOn,
-    f.input, f.policy, f.meta = match(text, UPDATE)
+    f.input, f.policy, f.meta, f.tags = match(text, UPDATE)
 end
 
 local BLOCK = fields(6)

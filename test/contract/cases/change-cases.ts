@@ -168,6 +168,40 @@ export const changeCases: ContractGroup = {
       },
     ],
     [
+      "an edit of tags moves the job from the old ones to the new, and another edit leaves them",
+      async ({ store, submit, read, claim }) => {
+        await submit(
+          aJob({ id: "a", tags: ["x", "y"] }),
+          aJob({ id: "b" }),
+          aJob({ id: "c", tags: ["x"], due: { inMs: 1000 } }),
+        );
+        const edited = (id: string, edit: object): ReturnType<typeof aChange> =>
+          aChange(id, ["ready", "scheduled"], { to: "same", event: "edited", edit });
+        const tagged = async (tag: string): Promise<string[]> => {
+          const found = await store.findJobs({ filter: { tag }, max: 9, scanMax: 99, cursor: null });
+          return found.jobs.map(({ id }) => id).toSorted();
+        };
+        await store.changeIf([
+          edited("a", { tags: ["y", "z ü'"], meta: "m" }),
+          edited("b", { tags: ["x"] }),
+          edited("c", { tags: null }),
+        ]);
+        expect([await tagged("x"), await tagged("y"), await tagged("z ü'")]).toEqual([["b"], ["a"], ["a"]]);
+        expect(await read("a")).toMatchObject({ tags: ["y", "z ü'"], meta: "m", rev: 2 });
+        expect([(await read("b"))?.tags, (await read("c"))?.tags]).toEqual([["x"], null]);
+        await store.changeIf([edited("a", { input: "2" })]);
+        expect((await read("a"))?.tags).toEqual(["y", "z ü'"]);
+        for (const job of await claim({ max: 2 }))
+          await store.settleIfLeased([aSettle(job, finish("completed"))]);
+        expect([await tagged("x"), await tagged("y")]).toEqual([["b"], ["a"]]);
+        await store.changeIf([
+          aChange("a", ["completed"], { to: "deleted", event: "deleted" }),
+          aChange("b", ["completed"], { to: "deleted", event: "deleted" }),
+        ]);
+        expect([await tagged("x"), await tagged("y"), await tagged("z ü'")]).toEqual([[], [], []]);
+      },
+    ],
+    [
       "a new priority moves the job in the order and leaves its due time",
       async ({ store, submit, read, claim, platform }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b" }));

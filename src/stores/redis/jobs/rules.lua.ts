@@ -5,7 +5,7 @@
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
-import { editFields } from "../packing/argument-text.ts";
+import { editTexts } from "../packing/argument-text.ts";
 import { lua, luaList, luaModule, luaSet, luaText } from "../library/lua.ts";
 
 const allowed = jobStates.flatMap((from) =>
@@ -29,7 +29,7 @@ local ARROWS = ${luaSet(allowed)}
 local CLOCKS = {
   ${clocks.join(",\n  ")},
 }
-local EDITED = ${luaList(editFields)}
+local EDITED = ${luaList(editTexts)}
 
 local function advance(job, to)
   assert(ARROWS[job.state .. to], "MRARROW a job cannot move from state " .. job.state .. " to " .. to)
@@ -47,7 +47,7 @@ local function placeOf(c, job, asked)
   return at <= c.now and READY or SCHEDULED
 end
 
--- The texts that no rule reads, of a job that has not started.
+-- The texts that no rule reads, of a job that has not started, and its tags.
 local function edit(job, next)
   local tail
   for _, name in ipairs(EDITED) do
@@ -58,6 +58,9 @@ local function edit(job, next)
   end
   if tail then
     job.tail, job.isRewritten = tailText(tail), true
+  end
+  if next.tags ~= UNCHANGED then
+    job.tags, job.isRewritten = next.tags, true
   end
 end
 

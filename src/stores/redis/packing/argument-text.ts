@@ -8,7 +8,9 @@ import { fieldEnd } from "../../../store/packing/packed-text.ts";
 export const unchanged = "\x02";
 /** In the place of a put's guard: it adds to a counter. */
 export const adds = "+";
-export const editFields = ["input", "policy", "meta"] as const;
+/** The texts of an edit. */
+export const editTexts = ["input", "policy", "meta"] as const;
+const editFields = [...editTexts, "tags"] as const;
 
 /** What bounds each key of a gate; perKey: 1 where that is given. */
 const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;

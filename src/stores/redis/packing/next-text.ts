@@ -19,14 +19,14 @@ export function nextText(next: ChangeNext | SettleNext): string {
       const { clearsPassedDeadline = false, keepsLane = false, newRound = false } = next;
       const placed = { event, due: dueText(next.due), rankBase, rankSlope, countsAttempt, ttlMs, attempt };
       const asked = { ...placed, clearsPassedDeadline, keepsLane, newRound };
-      return argumentText("schedule", { ...asked, ...editTexts(next.edit) });
+      return argumentText("schedule", { ...asked, ...editedTexts(next.edit) });
     }
     case "ready":
       return argumentText("handBack", { event, countsAttempt: next.countsAttempt });
     case "same": {
       const { cancelAsked, rankBase, rankSlope, passesOn } = next;
       const updated = { event, cancelAsked, rankBase, rankSlope, passesOn };
-      return argumentText("update", { ...updated, ...editTexts(next.edit) });
+      return argumentText("update", { ...updated, ...editedTexts(next.edit) });
     }
     case "suspended": {
       const { wake, countsAttempt, attempt, keepsLane = false } = next;
@@ -49,10 +49,11 @@ export function nextText(next: ChangeNext | SettleNext): string {
   }
 }
 
-function editTexts({ input, policy, meta }: Edit = {}): { input: string; policy: string; meta: string } {
+function editedTexts({ input, policy, meta, tags }: Edit = {}) {
   const textOf = (text: string | null | undefined): string =>
     text === undefined ? unchanged : packNullable(text);
-  return { input: textOf(input), policy: textOf(policy), meta: textOf(meta) };
+  const list = tags === undefined ? unchanged : packValue(tags);
+  return { input: textOf(input), policy: textOf(policy), meta: textOf(meta), tags: list };
 }
 
 export function guardText({ states, rev, fence, rang, marks }: Guard): string {
