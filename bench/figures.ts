@@ -50,6 +50,8 @@ export const works = [
   "signal-resume",
   "invoke",
   "suspend-resume",
+  "suspended",
+  "suspended-memory",
   "replay",
   "events",
   "events-delay",
@@ -150,11 +152,14 @@ export interface Result {
   readonly jobs: number;
   readonly backlog: Backlog | null;
   readonly durability: string;
-  /** Jobs per second; for idle, store calls per second of all processes; for schedules-idle, per cent of a core. */
+  /**
+   * Jobs per second; for idle and suspended, store calls per second of all processes; for schedules-idle, per cent of a
+   * core.
+   */
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
-  /** Memory of the server per waiting job, its input included. */
+  /** Memory of the server per waiting job, its input included; for suspended-memory, of the worker per run. */
   readonly bytesPerJob?: number;
   /** Of a bucket: objects that were put for a job, and their bytes. For idle: objects put in a minute. */
   readonly puts?: number;

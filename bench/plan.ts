@@ -269,6 +269,8 @@ function durableRuns(
     { work: "signal-resume", jobs: samples, entries: alone },
     { work: "invoke", jobs: samples, entries: alone },
     { work: "suspend-resume", jobs: jobs ?? (isQuick ? 5_000 : 50_000), entries: alone },
+    { work: "suspended", jobs: jobs ?? (isQuick ? 10_000 : 1_000_000), rounds: 1, entries: alone },
+    { work: "suspended-memory", jobs: jobs ?? (isQuick ? 10_000 : 100_000), rounds: 1, entries: alone },
     { work: "replay", jobs: jobs ?? (isQuick ? 10 : 50), entries: alone },
   ];
 }

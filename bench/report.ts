@@ -50,7 +50,7 @@ export function resultTable(results: readonly Result[]): string {
 
 function rowOf(result: Result, all: readonly Result[]): readonly string[] {
   const { rate, p50Ms, p99Ms } = result;
-  const isIdle = result.work === "idle" || result.work === "schedules-idle";
+  const isIdle = result.work === "idle" || result.work === "schedules-idle" || result.work === "suspended";
   return [
     result.work,
     result.backlog ?? "-",

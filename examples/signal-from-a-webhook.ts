@@ -1,5 +1,5 @@
-// A payment provider calls a webhook, more than once and sometimes before the run waits. The id of its event is the key
-// of the signal, so it counts once.
+// A payment provider calls a webhook, more than once and sometimes before the run waits. It knows its payment and not
+// our run, so the run waits at the number of the payment. The id of the provider's event makes the signal count once.
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,15 +15,16 @@ const checkout = job("checkout", {
 
 const mill = await Millrace.open("sqlite::memory:", { log: false });
 await mill.work([
-  handler(checkout, async ({ step }) => {
-    const paid = await step.waitFor("paid", { timeout: "1h" });
+  handler(checkout, async ({ input, step }) => {
+    const payment = await step.run("ask for payment", () => `payment-of-${input.cart}`);
+    const paid = await step.waitFor("paid", { key: payment, timeout: "1h" });
     return `paid: ${paid.value.ref}`;
   }),
 ]);
 
 async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { event, run, ref } = (await json(request)) as { event: string; run: string; ref: string };
-  const answer = await mill.signal(run, "paid", { ref }, { key: event });
+  const { event, payment, ref } = (await json(request)) as { event: string; payment: string; ref: string };
+  const answer = await mill.signal({ key: payment }, "paid", { ref }, { key: event });
   response.end(answer.kind);
 }
 const server = createServer((request, response) => void receive(request, response));
@@ -31,7 +32,7 @@ await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 
 const run = await mill.enqueue(checkout, { cart: "c1" });
 const { port } = server.address() as AddressInfo;
-const body = JSON.stringify({ event: "evt-1", run: run.id, ref: "visa" });
+const body = JSON.stringify({ event: "evt-1", payment: "payment-of-c1", ref: "visa" });
 await fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
 const again = await fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
 console.log("sent twice:", await again.text());

@@ -104,6 +104,8 @@ export interface BenchRuns {
   readonly invokeTime?: () => Promise<number>;
   /** So many runs wait for so many signals, one after the other. @returns resumes per second. */
   readonly resumes?: (count: number, rounds: number) => Promise<number>;
+  /** Leaves so many runs suspended, more than there are already. */
+  readonly suspend?: (count: number) => Promise<void>;
   /** @returns the time of the replay of so many recorded steps. */
   readonly replay?: (steps: number) => Promise<number>;
   close(): Promise<void>;

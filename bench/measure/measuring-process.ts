@@ -34,6 +34,8 @@ import {
 import {
   measureInvokes,
   measureReplay,
+  measureSuspended,
+  measureSuspendedMemory,
   measureResumes,
   measureSequentialSteps,
   measureSignals,
@@ -70,16 +72,17 @@ function heard(word: ToProcess): Promise<void> {
 
 async function open(measurement: Measurement): Promise<Contender> {
   const { system, store, place, mode, jobKind, work } = measurement;
+  const isCounting = work === "idle" || work === "suspended";
   const options = {
     place,
     mode,
     jobKind,
     // Only a connection in this thread can be watched for the store's own reads.
-    executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
+    executor: store === "sqlite" && isCounting ? ("inline" as const) : measurement.executor,
     jobs: isDrain(work) ? jobsToDrain(measurement.jobs) : 0,
     isBesideClosed: jobsBeside(measurement.backlog).closed > 0,
     isEager: ["latency", "call", "permit", "delayed"].some((prompt) => work.startsWith(prompt)),
-    isCounting: work === "idle",
+    isCounting,
   };
   // Only what is measured is loaded.
   switch (system) {
@@ -241,6 +244,12 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures: await measureInvokes(contender, jobs), durability };
     case "suspend-resume":
       return { kind: "figures", figures: await measureResumes(contender, jobs), durability };
+    case "suspended": {
+      const seconds = measurement.idleSeconds;
+      return { kind: "figures", figures: await measureSuspended(contender, { jobs, seconds }), durability };
+    }
+    case "suspended-memory":
+      return { kind: "figures", figures: await measureSuspendedMemory(contender, jobs), durability };
     case "replay":
       return { kind: "figures", figures: await measureReplay(contender, jobs), durability };
     case "schedules-idle": {

@@ -4,7 +4,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { BenchRuns } from "../measure/contender.ts";
-import { nowMs } from "../measure/clock.ts";
+import { nowMs, waitMs } from "../measure/clock.ts";
 
 const durable = { version: 1 };
 const stepsJob = job<{ steps: number; isTimed: boolean }, number[] | null>("bench-steps", { durable });
@@ -13,6 +13,8 @@ const waitJob = job<{ rounds: number }, null>("bench-wait", { durable, signals }
 const callJob = job<null, number>("bench-invoke", { durable });
 const childJob = job<null, null>("bench-child");
 const replayJob = job<{ steps: number }, number>("bench-replay", { durable, signals });
+
+const batch = 10_000;
 
 export async function openMillraceRuns(mill: Millrace, concurrency: number): Promise<BenchRuns> {
   /** By the run: called when its handler goes on behind a wait. */
@@ -61,6 +63,7 @@ export async function openMillraceRuns(mill: Millrace, concurrency: number): Pro
     while ((await mill.jobs.get(id))?.state !== "suspended")
       await new Promise((resolve) => setTimeout(resolve, 1));
   };
+  const suspendedRuns = async (): Promise<number> => (await mill.jobs.counts())["default"]?.suspended ?? 0;
   return {
     async steps(steps) {
       await (await mill.enqueue(stepsJob, { steps, isTimed: false })).result();
@@ -94,6 +97,14 @@ export async function openMillraceRuns(mill: Millrace, concurrency: number): Pro
       }
       await Promise.all(runs.map((run) => run.result()));
       return (count * rounds * 1000) / (nowMs() - startMs);
+    },
+    async suspend(count) {
+      const wanted = (await suspendedRuns()) + count;
+      for (let left = count; left > 0; left -= batch)
+        await mill.enqueueMany(
+          Array.from({ length: Math.min(left, batch) }, () => waitJob.with({ rounds: 1 })),
+        );
+      while ((await suspendedRuns()) < wanted) await waitMs(50);
     },
     async replay(steps) {
       const run = await mill.enqueue(replayJob, { steps });

@@ -1,15 +1,18 @@
 /**
  * Durable runs: workflows of four empty steps a hundred at a time (the shape of OpenWorkflow's own bench), one step
  * after the other in a run that has the worker for itself, from a signal until the handler that waited for it goes on,
- * an invoked job and back, suspends and resumes of a thousand runs at once, and the replay of a thousand records.
+ * an invoked job and back, suspends and resumes of a thousand runs at once, what suspended runs cost while they wait,
+ * and the replay of a thousand records.
  */
-import { collectGarbage, nowMs } from "../measure/clock.ts";
+import { collectGarbage, nowMs, waitMs } from "../measure/clock.ts";
 import type { BenchRuns, Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
 
 const inFlight = 100;
 const stepsOfOne = 4;
 const warmUps = 20;
+/** Claims, duties and buffers of the work before have come to rest. */
+const settleDownMs = 6000;
 
 interface Percentiles {
   readonly p50Ms: number;
@@ -71,6 +74,40 @@ export function measureResumes(contender: Contender, jobs: number): Promise<{ re
   const many = 1000;
   const rounds = Math.max(1, Math.round(jobs / many));
   return withRuns(contender, inFlight, async (runs) => ({ rate: await must(runs.resumes)(many, rounds) }));
+}
+
+/** Store calls per second of a worker whose runs all wait; as few as with no run (`idle`). */
+export function measureSuspended(
+  contender: Contender,
+  { jobs, seconds }: { readonly jobs: number; readonly seconds: number },
+): Promise<{ readonly rate: number }> {
+  return withRuns(contender, inFlight, async (runs) => {
+    await must(runs.suspend)(jobs);
+    await waitMs(settleDownMs);
+    const before = contender.storeCalls;
+    await waitMs(seconds * 1000);
+    return { rate: (contender.storeCalls - before) / seconds };
+  });
+}
+
+/** What a suspended run leaves in the memory of its worker. */
+export function measureSuspendedMemory(
+  contender: Contender,
+  jobs: number,
+): Promise<{ readonly bytesPerJob: number }> {
+  return withRuns(contender, inFlight, async (runs) => {
+    await must(runs.suspend)(Math.max(1, Math.round(jobs / 10)));
+    const before = await heapBytes();
+    await must(runs.suspend)(jobs);
+    return { bytesPerJob: ((await heapBytes()) - before) / jobs };
+  });
+}
+
+async function heapBytes(): Promise<number> {
+  await waitMs(settleDownMs);
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }
 
 /** From the call of the handler until its first step that is not recorded, after a thousand recorded ones. */

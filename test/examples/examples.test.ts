@@ -106,6 +106,11 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   "parallel-tools.ts": [/^\[ 'sun in Oslo', 'sun in Rome', 'sun in Cairo' \]$/],
   "signal-from-a-webhook.ts": [/^sent twice: duplicate$/, /^paid: visa$/],
+  "versions.ts": [
+    /^broken by the deploy: 0$/,
+    /^version 1 rendered 3 pages$/,
+    /^version 2 collected first, and rendered 3 pages$/,
+  ],
   "race-flow.ts": [/^\{ buy: 'bought for 40' \}$/, /^the third ended as cancelled \(not-needed\)/],
   "testing-your-jobs.ts": [
     /^the welcome waits/,
@@ -119,6 +124,11 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
  * when it comes.
  */
 const shownBeside: Readonly<Record<string, readonly RegExp[]>> = {
+  "versions.ts": [
+    /^broken by the deploy: 0$/,
+    /^version 1 rendered 3 pages$/,
+    /^version 2 collected first, and rendered 3 pages$/,
+  ],
   "race-flow.ts": [/^Cleo's is not needed any more$/],
   "delays-and-unique.ts": [
     /^reminder: only once$/,
