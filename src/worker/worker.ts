@@ -134,7 +134,7 @@ export class JobWorker implements Worker {
     const triggers = new ClaimTriggers(needs, { routes, settling, renewal, lost });
     const names = handlers.map(({ definition }) => definition.name);
     this.#member = new FleetMember(needs, {
-      ...{ settings, served, names, leases, routes, aborting, renewal },
+      ...{ settings, served, names, versions: versionsOf(handlers), leases, routes, aborting, renewal },
       mode: () => this.#mode,
       running: () => this.running,
       desired: (desired) => this.#desired(desired),
@@ -327,4 +327,14 @@ export class JobWorker implements Worker {
   #checkQuiet(): void {
     if (this.#whenQuiet !== null && this.#isQuiet) this.#whenQuiet();
   }
+}
+
+/** The versions of the durable handlers, by the names of their jobs. */
+function versionsOf(handlers: readonly Handler[]): Readonly<Record<string, readonly number[]>> {
+  const durable = handlers.flatMap((made) => {
+    const { definition } = made;
+    if (made.kind !== "single" || definition.durable === null) return [];
+    return [[definition.name, [definition.durable.version, ...(made.older?.keys() ?? [])]] as const];
+  });
+  return Object.fromEntries(durable);
 }

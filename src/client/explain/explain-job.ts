@@ -7,7 +7,7 @@ import type { Needs } from "../../engine/services.ts";
 import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
 import type { LiveWorker } from "../../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-blocked.ts";
-import { explainRun } from "./explain-run.ts";
+import { explainRun, missingVersion } from "./explain-run.ts";
 import { isFlow } from "../flows/flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
 import type { Held } from "./held-view.ts";
@@ -68,11 +68,12 @@ export async function explainJob(
   const byGate = found === null ? null : await withAnyHolder(needs.store, found);
   const lacking = heldByCapability(record, workers);
   const held = byGate === null ? lacking : viewHeldByGate(byGate);
+  const unable = isTerminal(state) ? "" : await missingVersion(needs, record, workers);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     // A flow that has not ended counts as running.
     state: isFlow(record) && state === "blocked" ? "running" : state,
-    why: isTerminal(state) ? why : why + quarantined + missing,
+    why: isTerminal(state) ? why : why + unable + quarantined + missing,
     held,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),

@@ -1,9 +1,12 @@
 /** What a durable run waits for, in a sentence, and when the first of its times is over. */
-import { readRun } from "../../engine/durable/read-run.ts";
+import { readRun, readVersions } from "../../engine/durable/read-run.ts";
+import { servingWorkers, workersWithVersion } from "../../engine/fleet/registration.ts";
+import type { LiveWorker } from "../../engine/fleet/registration.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { RunStep } from "../../model/durable/run-steps.ts";
 import { durationText } from "../../model/duration.ts";
 import { quoteNames } from "../../model/name.ts";
+import type { JobRecord } from "../../store/records.ts";
 
 export interface RunExplanation {
   readonly why: string;
@@ -12,6 +15,19 @@ export interface RunExplanation {
 
 /** The waits that are named; a run may have thousands. */
 const namedMax = 5;
+
+/** Said of a run that no live worker could go on with, although one has a handler for its job; empty for any other. */
+export async function missingVersion(
+  needs: Needs<"store">,
+  { id, queue, name, durable }: Pick<JobRecord, "id" | "queue" | "name" | "durable">,
+  workers: readonly LiveWorker[],
+): Promise<string> {
+  const serving = durable === 0 ? [] : servingWorkers(workers, { queue, name });
+  if (serving.length === 0) return "";
+  const [version = null] = await readVersions(needs, [id]);
+  if (version === null || workersWithVersion(serving, name, version).length > 0) return "";
+  return ` It began with version ${version} of its handler, which no live worker has.`;
+}
 
 /** Null for a job that waits for nothing as a run: it is not durable, or its attempt only failed. */
 export async function explainRun(needs: Needs<"store">, id: string): Promise<RunExplanation | null> {

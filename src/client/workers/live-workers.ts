@@ -1,10 +1,16 @@
 /** The live processes and workers on all machines, from their registrations; for `doctor`. */
-import { readProcesses, servingWorkers as whoServes, workersOf } from "../../engine/fleet/registration.ts";
+import { readVersions } from "../../engine/durable/read-run.ts";
+import {
+  readProcesses,
+  servingWorkers as whoServes,
+  workersOf,
+  workersWithVersion,
+} from "../../engine/fleet/registration.ts";
 import type { LiveProcess, LiveWorker } from "../../engine/fleet/registration.ts";
 import type { Store } from "../../store/store.ts";
 
 export { oncePerStore } from "../../engine/duties/duty-tuning.ts";
-export { whoServes, workersOf };
+export { readVersions, whoServes, workersOf, workersWithVersion };
 export type { LiveProcess, LiveWorker };
 
 export function readLiveProcesses(store: Pick<Store, "readDocs">): Promise<readonly LiveProcess[]> {

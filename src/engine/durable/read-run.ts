@@ -5,6 +5,7 @@ import type { JournalEntry } from "../../model/durable/journal-entry.ts";
 import { stepsOf } from "../../model/durable/run-steps.ts";
 import type { RunStep } from "../../model/durable/run-steps.ts";
 import type { JournalAnswer } from "../../store/operations.ts";
+import type { Store } from "../../store/store.ts";
 import type { Needs } from "../services.ts";
 
 export interface RunJournalView {
@@ -36,6 +37,26 @@ export async function readRuns(
   }
   return journals.map(({ view }) => view);
 }
+
+/**
+ * With which version of its handler each run began, in the order of the ids; null for one that has not begun, or that
+ * cannot be read.
+ */
+export async function readVersions(
+  { store }: { readonly store: Pick<Store, "readJournal"> },
+  ids: readonly string[],
+): Promise<readonly (number | null)[]> {
+  if (ids.length === 0) return [];
+  // Only entries of others, which are few, can be before it.
+  const answers = await store.readJournal(ids.map((id) => ({ id, after: 0, max: versionAmongMax })));
+  return answers.map((answer) => {
+    if (answer.kind !== "ok") return null;
+    for (const { body } of answer.entries.map(readEntry)) if (body.kind === "version") return body.version;
+    return null;
+  });
+}
+
+const versionAmongMax = 10;
 
 class PagedJournal {
   readonly id: string;

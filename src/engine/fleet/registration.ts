@@ -41,6 +41,8 @@ export interface WorkerRegistration {
   readonly queues: readonly string[];
   readonly names: readonly string[];
   readonly capabilities: readonly string[];
+  /** By the name of a durable job, the versions of its handler; absent for no durable handlers. */
+  readonly versions?: Readonly<Record<string, readonly number[]>>;
   /** Its present slots, by queue. */
   readonly slots: Readonly<Record<string, number>>;
   /** The total of each queue for which the worker's code or an operator sets one. */
@@ -107,6 +109,17 @@ export function servingWorkers<Worker extends Pick<WorkerRegistration, "queues" 
       queues.includes(queue) &&
       names.includes(name) &&
       missingCapabilities(requires, capabilities).length === 0,
+  );
+}
+
+/** The workers that could go on with a durable run which began with this version of its handler. */
+export function workersWithVersion<Worker extends Pick<WorkerRegistration, "versions">>(
+  workers: readonly Worker[],
+  name: string,
+  version: number,
+): readonly Worker[] {
+  return workers.filter(({ versions = {} }) =>
+    Object.hasOwn(versions, name) ? versions[name]?.includes(version) : false,
   );
 }
 

@@ -27,6 +27,8 @@ export interface FleetMemberOptions {
   readonly settings: WorkerSettings;
   readonly served: ReadonlyMap<string, ServedQueue>;
   readonly names: readonly string[];
+  /** Of durable handlers. */
+  readonly versions: Readonly<Record<string, readonly number[]>>;
   readonly leases: Leases;
   readonly routes: RouteMap;
   readonly aborting: Aborting;
@@ -84,7 +86,7 @@ export class FleetMember implements RegisteredWorker {
   }
 
   registration(): WorkerRegistration {
-    const { settings, names, routes, aborting, mode, running } = this.#options;
+    const { settings, names, versions, routes, aborting, mode, running } = this.#options;
     const slots: Record<string, number> = {};
     for (const pool of routes.pools) slots[pool.queue] = (slots[pool.queue] ?? 0) + pool.slots;
     return {
@@ -93,6 +95,7 @@ export class FleetMember implements RegisteredWorker {
       queues: this.#queues,
       names,
       capabilities: settings.capabilities,
+      ...(Object.keys(versions).length === 0 ? {} : { versions }),
       slots,
       totals: this.totals(),
       weights: this.#weights,
