@@ -425,6 +425,8 @@ export interface ReadDueDocsAnswer {
   /** Null if nothing is left. */
   readonly cursor: string | null;
   readonly now: number;
+  /** The server's own time, by which named instants count; absent if that is `now`. */
+  readonly serverNow?: number;
   /** The time until the earliest clock of any kind; 0 if one is due, null if none is set. */
   readonly nextInMs: number | null;
 }

@@ -239,6 +239,8 @@ export interface StoreDescription {
   /** The high part of every fence: grows whenever the store may have lost writes. */
   readonly epoch: number;
   readonly now: number;
+  /** The server's own time, by which named instants count; absent if that is `now`. */
+  readonly serverNow?: number;
   readonly schemaVersion: number;
   /** Absent for one. */
   readonly partitions?: number;

@@ -50,7 +50,9 @@ export function withControl(error: Error, control: Control): Error {
 }
 
 function readWhen(when: unknown, what: string): Due {
-  return typeof when === "object" ? { at: readInstant(when, what) } : { inMs: durationMs(when, what) };
+  return typeof when === "object"
+    ? { at: readInstant(when, what), isNamed: true }
+    : { inMs: durationMs(when, what) };
 }
 
 /** No further attempt can help: the job ends in failed. */

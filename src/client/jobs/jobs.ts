@@ -492,7 +492,7 @@ function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
 }
 
 function spread(due: Due, byMs: number): Due {
-  return "at" in due ? { at: due.at + byMs } : { inMs: due.inMs + byMs };
+  return "at" in due ? { ...due, at: due.at + byMs } : { inMs: due.inMs + byMs };
 }
 
 /** The journal of a run was made from the input that its first life had. */

@@ -19,6 +19,7 @@ import {
   partitionOfDoc,
   scheduleKind,
   schedulePut,
+  serverTime,
 } from "../../engine/schedules/schedule-docs.ts";
 import type { ReadableSchedule } from "../../engine/schedules/schedule-docs.ts";
 import { refusalError } from "../../engine/submit/refusal-error.ts";
@@ -132,7 +133,7 @@ export class Schedules {
     checkName(name, "schedules.next: name");
     checkWhole(count, "schedules.next: count", 1, nextMax);
     const { state } = await mustFind(this.#needs, name);
-    const { now } = await this.#needs.store.describe();
+    const now = await serverTime(this.#needs);
     const { rule } = settingsOf(state);
     const left = rule.limit === null ? count : Math.min(count, rule.limit - state.fired);
     const ticks: Date[] = [];
@@ -184,7 +185,7 @@ async function fireNow(needs: SchedulesNeeds, name: string): Promise<string> {
   for (let tries = 0; tries < triesMax; tries++) {
     const { doc, state, template } = await mustFind(needs, name);
     const id = needs.ids.mint(partitionOfDoc(needs, doc.id));
-    const { now } = await needs.store.describe();
+    const now = await serverTime(needs);
     const jobs = jobsOfFiring(template, { id, schedule: name, tick: null });
     const answer = await needs.submitter.submit({
       jobs,

@@ -54,6 +54,9 @@ const steps: readonly (readonly [
   [keyedWaitKind, lookAtWaits],
 ];
 
+/** Kinds whose due times are named, so that their steps get the server's own time. */
+const followCalendars: ReadonlySet<string> = new Set([scheduleKind, backfillKind]);
+
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
 export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, tuning: Tuning): Duty {
@@ -70,21 +73,23 @@ export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, t
     quarantine,
     async pass(): Promise<DutyPass> {
       const page = await needs.store.readDueDocs({ max: tuning.batchMax, cursor });
+      const { serverNow = page.now } = page;
       cursor = page.cursor;
       const due = page.docs.filter((doc) => !quarantine.has(itemOf(doc)));
       const ended = await Promise.all(
         steps.map(async ([kind, step]) => {
           const docs = due.filter((doc) => doc.kind === kind);
-          const ends = docs.length === 0 ? [] : await step(needs, docs, page.now);
-          return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end }));
+          const now = followCalendars.has(kind) ? serverNow : page.now;
+          const ends = docs.length === 0 ? [] : await step(needs, docs, now);
+          return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end, now }));
         }),
       );
       const outcomes: Record<string, number> = {};
-      let nextAt = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.now + page.nextInMs;
+      let nextInMs = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.nextInMs;
       const processedIn: Record<number, number> = {};
       let processed = 0;
       let errors = 0;
-      for (const { item, end } of ended.flat()) {
+      for (const { item, end, now } of ended.flat()) {
         if (end.status === "rejected") {
           errors += 1;
           quarantine.failed(item, end.reason);
@@ -102,7 +107,7 @@ export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, t
           const partition = partitionOf(item);
           if (partition !== null) processedIn[partition] = (processedIn[partition] ?? 0) + 1;
         }
-        nextAt = Math.min(nextAt, dueAt ?? Infinity);
+        nextInMs = Math.min(nextInMs, (dueAt ?? Infinity) - now);
       }
       return {
         processed,
@@ -110,7 +115,7 @@ export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, t
         ...passedOver(needs, errors),
         outcomes,
         hasMore: page.cursor !== null,
-        nextInMs: nextAt === Infinity ? null : Math.max(0, nextAt - page.now),
+        nextInMs: nextInMs === Infinity ? null : Math.max(0, nextInMs),
       };
     },
   };

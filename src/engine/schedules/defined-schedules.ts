@@ -21,6 +21,7 @@ import {
   readable,
   scheduleKind,
   schedulePut,
+  serverTime,
 } from "./schedule-docs.ts";
 import type { FoundSchedule } from "./schedule-docs.ts";
 
@@ -80,7 +81,7 @@ export class DefinedSchedules {
       const docs = await findDocs(needs, scheduleKind, name);
       const here = docs.find((doc) => doc.id === id);
       const elsewhere = docs.find((doc) => doc.id !== id);
-      const { now } = await needs.store.describe();
+      const now = await serverTime(needs);
       const known = here ?? elsewhere;
       const found = known === undefined ? null : readable(foundSchedule(known));
       const state =

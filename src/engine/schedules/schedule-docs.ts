@@ -102,12 +102,18 @@ export function schedulePut(
   const due = scheduleDue(state, nameOfDoc(id), now);
   const guard = version === 0 ? ("absent" as const) : { version };
   const put = { kind: scheduleKind, id, body: writeSchedule(state), guard };
-  return due === null ? put : { ...put, due: { at: due } };
+  return due === null ? put : { ...put, due: { at: due, isNamed: true } };
 }
 
 export interface ReadableSchedule extends FoundSchedule {
   readonly state: ScheduleState;
   readonly template: FiringTemplate;
+}
+
+/** Ticks are of a calendar, so they follow the server's own clock: the store's may be ahead after it was set back. */
+export async function serverTime({ store }: Needs<"store">): Promise<number> {
+  const { now, serverNow = now } = await store.describe();
+  return serverNow;
 }
 
 /**
@@ -123,7 +129,7 @@ export async function changeSchedule(
 ): Promise<FoundSchedule> {
   for (let tries = 0; tries < triesMax; tries++) {
     const found = await mustFind(needs, name);
-    const { now } = await needs.store.describe();
+    const now = await serverTime(needs);
     const next = decide(found, now);
     if (next === null) return found;
     const put = schedulePut(found.doc, next, now);

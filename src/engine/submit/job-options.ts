@@ -244,12 +244,14 @@ export function readDue(options: Pick<EnqueueOptions, "delay" | "runAt">, what: 
   if (delay !== undefined && runAt !== undefined) {
     throw new MillraceError("invalid-option", `${what}: give either delay or runAt, not both.`);
   }
-  if (runAt !== undefined) return { at: readInstant(runAt, `${what}: runAt`) };
+  if (runAt !== undefined) return { at: readInstant(runAt, `${what}: runAt`), isNamed: true };
   return delay === undefined ? undefined : { inMs: durationMs(delay, `${what}: delay`) };
 }
 
 function readDeadline(value: Duration | Date, what: string): Due {
-  return value instanceof Date ? { at: readInstant(value, what) } : { inMs: readPositive(value, what) };
+  return value instanceof Date
+    ? { at: readInstant(value, what), isNamed: true }
+    : { inMs: readPositive(value, what) };
 }
 
 function readRequires(requires: unknown, what: string): readonly string[] {

@@ -1,8 +1,8 @@
 /**
  * Where a blocked job is placed once it is freed, as a text that its submit gives and rule R4 reads:
  *
- *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds after it is freed, or @instant; no ttl:
- *                                             nothing
+ *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds after it is freed, or @instant, which
+ *                                             is a named one; no ttl: nothing
  */
 import type { Due } from "../job/change.ts";
 
@@ -22,7 +22,7 @@ export function readFreed(text: string): Freed {
   const [when = "+0", rankBase, rankSlope, ttlMs = ""] = text.split(",");
   const time = Number(when.slice(1));
   return {
-    due: when.startsWith("@") ? { at: time } : { inMs: time },
+    due: when.startsWith("@") ? { at: time, isNamed: true } : { inMs: time },
     rankBase: Number(rankBase),
     rankSlope: Number(rankSlope),
     ttlMs: ttlMs === "" ? null : Number(ttlMs),

@@ -5,8 +5,11 @@
 import type { EventKind } from "../events/event-kind.ts";
 import type { TerminalState } from "./job-state.ts";
 
-/** A due time: after a while by the store's clock, or at an instant that the user named. */
-export type Due = { readonly inMs: number } | { readonly at: number };
+/**
+ * A due time: after a while, or at an instant, by the store's clock. `isNamed`: a person or a calendar named the
+ * instant, so it counts by the server's own clock, of which the store's may be ahead after it was set back.
+ */
+export type Due = { readonly inMs: number } | { readonly at: number; readonly isNamed?: true };
 
 /** The end of the job (R3): it leaves the live set and its history is written. */
 export interface Finish {

@@ -175,7 +175,17 @@ export async function readDueDocs(
 interface RungAnswer {
   readonly cursor: string | null;
   readonly now: number;
+  readonly serverNow?: number;
   readonly nextInMs: number | null;
+}
+
+/** The latest of some partitions' times, and the server's own if that differs. */
+export function latestTimes(
+  times: readonly Pick<RungAnswer, "now" | "serverNow">[],
+): Pick<RungAnswer, "now" | "serverNow"> {
+  const now = Math.max(0, ...times.map((each) => each.now));
+  const serverNow = Math.max(0, ...times.map((each) => each.serverNow ?? each.now));
+  return serverNow === now ? { now } : { now, serverNow };
 }
 
 /** The position of a walk in one partition: before its first page (null), after a page, or at its end (false). */
@@ -201,7 +211,7 @@ async function readRung<Item, Answer extends RungAnswer>(
     readonly read: (store: Store, own: { max: number; cursor: string | null }) => Promise<Answer>;
     readonly itemsOf: (answer: Answer) => readonly Item[];
   },
-): Promise<{ readonly items: readonly Item[]; readonly cursor: string | null; readonly now: number }> {
+): Promise<{ readonly items: readonly Item[] } & Omit<RungAnswer, "nextInMs">> {
   const places = cursor === null ? calls.partitions.map(() => null) : (JSON.parse(cursor) as RungPlace[]);
   const { visits, others } = worthReading(calls, places, name);
   const asked = visits.slice(0, max);
@@ -226,11 +236,11 @@ async function readRung<Item, Answer extends RungAnswer>(
     places[(asked[index] as Partition).number] = isAnswered ? (page.answer.cursor ?? false) : false;
   }
   const reached = [...pages, ...(await shareTime(pages, others, ask))];
-  const now = Math.max(0, ...reached.map((page) => (page.kind === "answered" ? page.answer.now : 0)));
-  if (now === 0) throwFirst(reached);
+  const times = latestTimes(reached.flatMap((page) => (page.kind === "answered" ? [page.answer] : [])));
+  if (times.now === 0) throwFirst(reached);
   // A partition that cannot be asked does not keep the walk going.
   const isOver = asked.length === visits.length && asked.every(({ number }) => places[number] === false);
-  return { items, cursor: isOver ? null : JSON.stringify(places), now };
+  return { items, cursor: isOver ? null : JSON.stringify(places), ...times };
 }
 
 /** If no page has the store's time, another partition is asked for it: one, and then all others. */

@@ -143,6 +143,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
         epoch: Number(epoch),
         now: Number(at),
         aheadMs: Number(ahead),
+        ...(ahead === "0" ? {} : { serverNow: Number(at) - Number(ahead) }),
         schemaVersion: layoutVersion,
         capabilities: { transactions: false, processes: "many" },
         warnings,

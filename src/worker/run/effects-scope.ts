@@ -5,6 +5,8 @@
 import { MillraceError } from "../../model/error.ts";
 import { idOfKey } from "../../model/flow/flow-meta.ts";
 import { checkName } from "../../model/name.ts";
+import type { Unit } from "../../model/routing/placement.ts";
+import type { JobIds } from "../../engine/submit/job-ids.ts";
 import { anySubmission, checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -18,6 +20,7 @@ import type { EffectFlowOptions } from "../../engine/flows/submit-options.ts";
 import { kvDeleteKeys, kvPut, kvPutKeys, readKvPutOptions, readKvWrites } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
 import type { DocPut, Effects, NewJob } from "../../store/records.ts";
+import { withControl } from "../control.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 
@@ -68,27 +71,32 @@ export function effectsScope(
     return (attempt[which] ??= new EffectsDraft());
   };
   /** Names that lie in another partition are refused where they are given: no attempt of this job could write them. */
-  const checkPlace = (unit: Effects): void => needs.ids.checkBeside(attempt.job.id, unit);
+  const checkPlace = (unit: Effects): void => refuseMisplaced(needs.ids, attempt.job.id, unit);
   const putDoc = (call: string, put: DocPut): void => {
     const effects = draft(call);
     checkPlace({ docs: [put] });
     effects.putDocs([put]);
   };
   return {
-    enqueue: (job, input, options) => {
-      checkDefinition(job, "enqueue");
+    enqueue: (definition, input, options) => {
+      checkDefinition(definition, "enqueue");
       if (options?.repeatOf !== undefined)
         throw new MillraceError(
           "invalid-option",
           "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
         );
       const id = options?.id ?? mintId();
-      const what = `enqueue(${JSON.stringify(job.name)})`;
+      const what = `enqueue(${JSON.stringify(definition.name)})`;
       const writes = options?.kv === undefined ? [] : readKvWrites(needs.coder, [options.kv], what);
       const effects = draft(what);
-      const planned = needs.planner.plan(anySubmission(job, input, options), () => id);
-      checkPlace({ jobs: planned instanceof Promise ? [] : [planned], docs: writes });
-      effects.addJob(traced(needs, attempt, planned));
+      const planned = needs.planner.plan(anySubmission(definition, input, options), () => id);
+      const checked = (made: NewJob): NewJob => {
+        checkPlace({ jobs: [made] });
+        return made;
+      };
+      checkPlace({ docs: writes });
+      const job = planned instanceof Promise ? planned.then(checked) : checked(planned);
+      effects.addJob(traced(needs, attempt, job));
       effects.putDocs(writes);
       return id;
     },
@@ -116,6 +124,18 @@ export function effectsScope(
         ),
     },
   };
+}
+
+/**
+ * Refuses what lies in another partition than the job with whose end it is written. The job is not tried again for it:
+ * another attempt would give the same names.
+ */
+export function refuseMisplaced(ids: Pick<JobIds, "checkBeside">, home: string, unit: Unit): void {
+  try {
+    ids.checkBeside(home, unit);
+  } catch (error) {
+    throw withControl(error as Error, { kind: "unrecoverable" });
+  }
 }
 
 /** A flow with a key lies where the key says, and the step that ends a job writes in the partition of that job. */

@@ -23,6 +23,7 @@ import type { BuiltNode } from "../../engine/flows/flow.ts";
 import { ContextFlow } from "../run/context-flow.ts";
 import { AttemptAborted } from "../control.ts";
 import type { AbortReason } from "../control.ts";
+import { refuseMisplaced } from "../run/effects-scope.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { Fence, JobContext, JobLog } from "../run/job-context.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
@@ -263,7 +264,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);
         if (options !== undefined) readEnqueueOptions(options, `enqueue ${JSON.stringify(job.name)}`);
         const id = options?.id ?? this.#around.ids.mintBeside(this.id);
-        this.#around.ids.checkBeside(this.id, { jobs: [{ id, digest: null, unique: null }] });
+        refuseMisplaced(this.#around.ids, this.id, { jobs: [{ id, digest: null, unique: null }] });
         apply({ effect: "enqueue", name: job.name, id, ...sentOptions(options) }, input);
         return id;
       },
@@ -284,12 +285,12 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
       kv: {
         put: (key, value, options) => {
           readKvPutOptions(options, kvPutKeys);
-          this.#around.ids.checkBeside(this.id, { docs: [{ id: checkName(key, "kv key") }] });
+          refuseMisplaced(this.#around.ids, this.id, { docs: [{ id: checkName(key, "kv key") }] });
           apply({ effect: "kv.put", key, ...sentOptions(options) }, value);
         },
         delete: (key, options) => {
           readKvPutOptions(options, kvDeleteKeys);
-          this.#around.ids.checkBeside(this.id, { docs: [{ id: checkName(key, "kv key") }] });
+          refuseMisplaced(this.#around.ids, this.id, { docs: [{ id: checkName(key, "kv key") }] });
           apply({ effect: "kv.delete", key, ...sentOptions(options) });
         },
       },

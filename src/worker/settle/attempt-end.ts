@@ -141,10 +141,8 @@ export function endByError(
   const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
   if (refused === "key-missing") return afterKeyMissing(ended, error, sources);
   const isTriedAgain = refused === "invalid-input" && policy.retriesInvalidInput;
-  // The next attempt would give the same names, which lie where they lie.
-  const isMisplaced = isMillraceError(thrown) && thrown.code === "placement-conflict";
-  const isUnrecoverable = control?.kind === "unrecoverable" || isMisplaced;
-  const final = endsAs ?? (isUnrecoverable ? "unrecoverable" : isTriedAgain ? undefined : refused);
+  const final =
+    endsAs ?? (control?.kind === "unrecoverable" ? "unrecoverable" : isTriedAgain ? undefined : refused);
   const retryInMs = control?.kind === "retry-after" ? delayOf(control.due, now) : undefined;
   return afterFailure(
     ended,

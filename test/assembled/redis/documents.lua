@@ -185,13 +185,13 @@ serve("read_due_docs", READS, function(c)
     at = at + #found / 2
     local records = fetch("HMGET", c.k.doc, fields)
     for i, field in ipairs(fields) do
-      if #out == most * 2 then return { c.at, nextClock(c), score, last, out } end
+      if #out == most * 2 then return { c.at, nextClock(c), score, last, out, num(c.ahead) } end
       if records[i] and readDoc(records[i]) then
         add2(out, field, records[i])
         score, last = scores[i], field
       end
     end
-    if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out } end
+    if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out, num(c.ahead) } end
   end
 end)
 

@@ -121,10 +121,6 @@ redis.register_function({
   end,
 })
 
-serve(
-  "now",
-  READS,
-  function(c) return { c.at, num(floor(c.fence / FENCES)), c.args[1] == "" and num(c.life.ahead) or "0" } end
-)
+serve("now", READS, function(c) return { c.at, num(floor(c.fence / FENCES)), num(c.ahead) } end)
 
 end)

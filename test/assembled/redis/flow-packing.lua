@@ -94,7 +94,7 @@ end
 -- Where a job goes once it is freed, as placeOf (rules.lua.ts) is asked.
 local function readFreed(text)
   local mark, due, rankBase, rankSlope, ttlMs = match(text, "^(.)([^,]*),([^,]*),([^,]*),(.*)$")
-  return { due = (mark == "@" and "=" or "+") .. due, rankBase = rankBase, rankSlope = rankSlope, ttlMs = ttlMs }
+  return { due = mark .. due, rankBase = rankBase, rankSlope = rankSlope, ttlMs = ttlMs }
 end
 
 -- A member of a flow. A template has no flow of its own, and no waits either.

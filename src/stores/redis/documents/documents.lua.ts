@@ -10,7 +10,8 @@
  *              -> now, next clock, the answers of both, the routes with ready jobs, own hints
  *  look        a heartbeat that puts nothing
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
- *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
+ *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record; by how much the
+ *              store's clock is ahead of the server's
  */
 import { adds } from "../packing/argument-text.ts";
 import { packText } from "../packing/value-text.ts";
@@ -203,13 +204,13 @@ serve("read_due_docs", READS, function(c)
     at = at + #found / 2
     local records = fetch("HMGET", c.k.doc, fields)
     for i, field in ipairs(fields) do
-      if #out == most * 2 then return { c.at, nextClock(c), score, last, out } end
+      if #out == most * 2 then return { c.at, nextClock(c), score, last, out, num(c.ahead) } end
       if records[i] and readDoc(records[i]) then
         add2(out, field, records[i])
         score, last = scores[i], field
       end
     end
-    if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out } end
+    if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out, num(c.ahead) } end
   end
 end)
 `,

@@ -81,15 +81,16 @@ function readAnswer(request: ReadDocsRequest, [flat, stop]: ReadReply): ReadDocs
 export const readDueDocs: Operation<"readDueDocs"> = async ({ connection }, { max, cursor }) => {
   const { dueAt, kind, id } = placeOfCursor(cursor);
   const from = cursor === null ? ["", ""] : [String(dueAt), docField(kind, id)];
-  type Answer = [at: string, clock: string, score: string, field: string, flat: string[]];
+  type Answer = [...texts: [at: string, clock: string, score: string, field: string], string[], string];
   const answer = (await connection.read("mr1_read_due_docs", [String(max), ...from])) as Answer;
-  const [at, clock, score, , flat] = answer;
+  const [at, clock, score, , flat, ahead] = answer;
   const docs = docsOf(flat);
   const last = docs.at(-1);
   return {
     docs,
     cursor: score === "" || last === undefined ? null : cursorOf(last),
     now: Number(at),
+    ...(ahead === "0" ? {} : { serverNow: Number(at) - Number(ahead) }),
     nextInMs: untilMs(readNumber(clock), Number(at)),
   };
 };

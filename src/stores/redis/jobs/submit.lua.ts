@@ -93,7 +93,7 @@ end
 -- What plain jobs of one shape share: the parts of their spec around id and time, their place in the indexes, their
 -- event.
 local function templateOf(c, shape)
-  local job = placeNew({ now = c.now, at = HOLE }, shape)
+  local job = placeNew({ now = c.now, at = HOLE, ahead = c.ahead }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   if shape.hasLane == "1" then
     job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or ""

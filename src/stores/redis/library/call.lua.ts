@@ -99,6 +99,8 @@ local function begin(keys, args)
     i = 3,
     now = now,
     at = num(now),
+    -- By how much the store's clock is ahead of the server's.
+    ahead = args[1] == "" and life.ahead or 0,
     sender = args[2],
     fence = tonumber(m[2]),
     life = life,

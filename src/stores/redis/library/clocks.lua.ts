@@ -6,6 +6,8 @@ export const clocksLua = luaModule({
   takes: ["num"],
   gives: ["earliest instant after firstScore setHead hasDueDocs nextClock hasRung"],
   source: lua`
+local FROM_NOW, BY_SERVER = ${"+".charCodeAt(0)}, ${"@".charCodeAt(0)}
+
 -- The earliest of some times as texts; "" is none.
 local function earliest(a, b, d)
   local best = a
@@ -14,11 +16,11 @@ local function earliest(a, b, d)
   return best
 end
 
--- "+ms" from now or "=instant".
+-- "+ms" from now, "=instant", or "@instant" by the server's own clock.
 local function instant(c, due)
-  local n = tonumber(sub(due, 2))
-  if find(due, "+", 1, true) == 1 then return c.now + n end
-  return n
+  local n, kind = tonumber(sub(due, 2)), byte(due)
+  if kind == FROM_NOW then return c.now + n end
+  return kind == BY_SERVER and n + c.ahead or n
 end
 
 local function after(c, ms)

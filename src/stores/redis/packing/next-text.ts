@@ -8,7 +8,8 @@ import { argumentText, unchanged } from "./argument-text.ts";
 import { packNullable, packText, packValue } from "./value-text.ts";
 
 export function dueText(due: Due): string {
-  return "at" in due ? `=${due.at}` : `+${due.inMs}`;
+  if ("at" in due) return `${due.isNamed === true ? "@" : "="}${due.at}`;
+  return `+${due.inMs}`;
 }
 
 export function nextText(next: ChangeNext | SettleNext): string {
