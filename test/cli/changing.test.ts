@@ -37,7 +37,7 @@ describe("a waiting job", () => {
     await enqueued(store, "a", "b", "c");
     expect((await say(args("delete a", store))).out).toBe("a deleted\n");
     expect(await sayJson(args("purge --queue mail --before 1h", store))).toEqual({
-      ...{ deleted: 0, running: 0, "flow-member": 0, "has-undo": 0, "not-found": 0 },
+      ...{ deleted: 0, running: 0, "flow-member": 0, deleting: 0, "has-undo": 0, "not-found": 0 },
     });
     expect((await say(args("purge --queue mail --after 1h", store))).out).toBe("2 deleted, 0 run and stay\n");
     expect((await say(args("list", store))).out).toBe("no jobs\n");

@@ -71,6 +71,19 @@ describe("doctor", () => {
     });
   });
 
+  test("finds work of flows that nobody does", async () => {
+    const { store } = await aFile();
+    const left = await openStore(nodePlatform, store);
+    const due = { at: (await left.describe()).now - 120_000 };
+    await left.putDocs([{ kind: "flow-cancel", id: "gone", body: "{}", due, guard: "absent" }]);
+    await left.close();
+    expect((await say(["doctor", "--store", store])).out).toMatch(
+      /FINDING +duties: 1 job whose work for its flow was left more than a minute ago was not handled/,
+    );
+    await sayJson(["duties", "run", "due-documents", "--store", store]);
+    expect((await say(["doctor", "--store", store])).code).toBe(0);
+  });
+
   test("finds jobs that nobody promotes, and says what to start", async () => {
     const { path, store } = await aFile();
     edit(

@@ -316,4 +316,90 @@ describe.each(eachStore())("%s", (_title, open) => {
       expect((await run.view()).counts).toMatchObject({ live: 0, cancelled: nodes + 6 });
     });
   });
+
+  describe("a flow ends where no process has duties", () => {
+    const nested = (): Flow => {
+      const inner = flow("inner");
+      inner.group("pair", [step.with("1"), step.with("2")]);
+      const given = flow("nested");
+      const first = given.add("first", step, "1", { tags: ["own"] });
+      const sub = given.sub("sub", inner, { after: first });
+      given.map("each", step, ["a", "b"], { after: sub, concurrency: 1 });
+      return given;
+    };
+    const leftDocs = async (): Promise<number> =>
+      (await store.readDueDocs({ max: 100, cursor: null })).docs.length;
+    /** Runs it to its end in another process, which is gone then. */
+    const ran = async (tags: readonly string[] = []): Promise<string> => {
+      const other = millOn(store);
+      const run = await other.submit(nested(), { tags });
+      const worker = await new Steps().work(other);
+      await run.result({ timeout: hangMs });
+      await worker.stop();
+      return run.id;
+    };
+
+    test("a cancel ends all of it before it answers", async () => {
+      const run = await mill.submit(nested());
+      expect(await run.cancel({ reason: "no more" })).toMatchObject({
+        state: "cancelled",
+        counts: { live: 0 },
+      });
+      const other = await mill.submit(nested());
+      expect(await mill.jobs.cancel(other.id)).toBe("cancelled");
+      expect(new Set(Object.values(await statesOf(run)))).toEqual(new Set(["cancelled"]));
+      expect(await leftDocs()).toBe(0);
+    });
+
+    test("a cancel of one whose node runs answers that it is closing", async () => {
+      const steps = new Steps();
+      const other = millOn(store);
+      const held = flow("held");
+      held.add("hold", step, "hold");
+      held.add("next", step, "2", { after: "hold" });
+      const run = await mill.submit(held);
+      await steps.work(other, { concurrency: 1 });
+      await vi.waitFor(() => expect(steps.ran).toEqual(["hold"]), { timeout: hangMs });
+      expect(await run.cancel({ pendingOnly: true })).toMatchObject({ state: "running", isClosing: true });
+      steps.letGo();
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("job-cancelled"));
+      await other.close().catch(() => undefined);
+      store = await open();
+      mill = millOn(store);
+    });
+
+    test("a delete takes all members with it", async () => {
+      const id = await ran();
+      await vi.waitFor(async () => expect(await leftDocs()).toBe(0), { timeout: hangMs });
+      expect(await mill.jobs.delete(id)).toBe("deleted");
+      expect(await counts()).toEqual({ flows: 0, members: 0 });
+      expect(await leftDocs()).toBe(0);
+      expect(await mill.jobs.delete(id)).toBe("not-found");
+    });
+
+    test("a delete by tag takes whole flows if it is asked to", async () => {
+      const [tagged] = [await ran(["October"]), await ran(["November"])];
+      const live = await mill.submit(nested(), { tags: ["October"] });
+      const plain = await mill.enqueue(step, "1", { tags: ["October"] });
+      const nothing = {
+        deleted: 0,
+        deleting: 0,
+        running: 0,
+        "flow-member": 0,
+        "has-undo": 0,
+        "not-found": 0,
+      };
+      expect(await mill.jobs.delete({ tag: "own" })).toEqual({ ...nothing, "flow-member": 3 });
+      expect(await mill.jobs.delete({ tag: "October" }, { wholeFlows: true })).toMatchObject({ deleted: 2 });
+      expect([await mill.flows.get(tagged!), await mill.jobs.get(plain.id)]).toEqual([null, null]);
+      expect((await live.view()).state).toBe("running");
+      // By the tags of members too.
+      expect(await mill.jobs.delete({ tag: "own" }, { wholeFlows: true })).toMatchObject({
+        deleted: 1,
+        running: 1,
+      });
+      expect((await mill.flows.list()).flows.map(({ id }) => id)).toEqual([live.id]);
+      await expect(mill.jobs.delete(live.id, { wholeFlows: true })).rejects.toThrow(coded("invalid-option"));
+    });
+  });
 });

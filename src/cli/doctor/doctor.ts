@@ -6,6 +6,8 @@
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantinedItems, readUnreadableItems } from "../../client/workers/quarantined.ts";
+import { cancelKind } from "../../engine/flows/requested-changes.ts";
+import { replayKind } from "../../engine/flows/replay-flow.ts";
 import { unlessMissing } from "../../client/jobs/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -16,6 +18,7 @@ import { defaultPrices } from "../../stores/bucket/prices.ts";
 import type { BucketPrices } from "../../stores/bucket/prices.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
+import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import { missingSentence } from "../../store/partitioned/missing-partition.ts";
 import type { MissingPartition, Store, StoreDescription } from "../../store/store.ts";
 import { wrong } from "../arguments/wrong.ts";
@@ -278,6 +281,9 @@ const overdueMs = 60_000;
 const sampleMax = 500;
 const clocks: readonly Clock[] = ["lease", "attempt", "deadline", "ttl"];
 
+/** Documents that say what is left to do about a flow, such as the end of one that was cancelled or deleted. */
+const workOfFlows: ReadonlySet<string> = new Set([deferredKind, cancelKind, replayKind]);
+
 async function overdueFindings(store: Store, now: number): Promise<readonly Finding[]> {
   const overdue = new Map<string, number>();
   for (const clock of clocks) {
@@ -293,6 +299,9 @@ async function overdueFindings(store: Store, now: number): Promise<readonly Find
   });
   const unpromoted = jobs.filter(({ dueAt }) => dueAt < now - overdueMs).length;
   if (unpromoted > 0) overdue.set("due time has come", unpromoted);
+  const { docs } = await store.readDueDocs({ max: sampleMax, cursor: null });
+  const left = docs.filter(({ kind, dueAt }) => workOfFlows.has(kind) && (dueAt ?? now) < now - overdueMs);
+  if (left.length > 0) overdue.set("work for its flow was left", left.length);
   return [...overdue].map(([what, count]) => ({
     check: "duties",
     problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} not handled.`,

@@ -21,7 +21,7 @@ export const deleteJob = command({
         const refs = (await mill.quarantined())
           .flatMap((each) => (each.duty === null ? [each.ref] : []))
           .filter((ref) => ref === id || escapeText(ref) === id);
-        if ((await mill.deleteUnreadable(refs)) > 0) return;
+        if ((await mill.deleteUnreadable(refs)) > 0) return undefined;
         throw new MillraceError(
           "job-not-found",
           `There is no unreadable record with the ref ${JSON.stringify(id)}; millrace duties lists all that there are.`,
@@ -36,5 +36,8 @@ export const deleteJob = command({
         throw new MillraceError("job-changed", `The run ${shown} has steps to undo; cancel it instead.`);
       if (answer === "flow-member")
         throw new MillraceError("flow-member", `The job ${shown} goes with its flow; delete that.`);
+      return answer === "deleted"
+        ? undefined
+        : { word: answer, sentence: "is deleted; some of its jobs are left to a process with duties" };
     }),
 });

@@ -3,6 +3,7 @@
  * kept as long as its flow.
  */
 import type { Needs } from "../../engine/services.ts";
+import { finishDeferredWork } from "../../engine/flows/deferred-work.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { flowQueue, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
@@ -13,7 +14,7 @@ import type { JobRecord } from "../../store/records.ts";
 import type { CancelAnswer } from "../jobs/cancel-jobs.ts";
 import type { RetryAnswer } from "../jobs/jobs.ts";
 
-type MemberReplaysNeeds = Needs<"store" | "changes" | "reads" | "log" | "policies" | "strideMs">;
+type MemberReplaysNeeds = Needs<"store" | "changes" | "reads" | "log" | "policies" | "strideMs" | "coder">;
 
 type Standing = Pick<JobRecord, "queue" | "flow">;
 
@@ -37,6 +38,23 @@ export async function cancelFlowJob(
 export function deleteChangeOf(record: Standing): OperatorChange | null {
   if (record.flow !== null) return null;
   return isFlow(record) ? { ...deleteChange, states: terminalStates } : deleteChange;
+}
+
+/**
+ * Deletes the members of a flow that was deleted. What is left of them when that fails is left to the duties.
+ *
+ * @returns "deleting" if some are left.
+ */
+export async function deleteMembersNow(
+  needs: MemberReplaysNeeds,
+  id: string,
+): Promise<"deleted" | "deleting"> {
+  try {
+    return (await finishDeferredWork(needs, id)) ? "deleted" : "deleting";
+  } catch (error) {
+    needs.log.debug("the members of a deleted flow are left to the duties", { id, error });
+    return "deleting";
+  }
 }
 
 /**

@@ -37,7 +37,7 @@ export interface CancelOptions extends CallOptions {
 const answers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
 
 export async function cancelJobs(
-  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs" | "coder">,
   changes: JobChanges,
   target: string | JobQuery,
   options: CancelOptions,
@@ -76,9 +76,11 @@ export async function cancelJobs(
     await announce();
     return answer;
   }
-  return changes.each(overStates(target, liveStates), answers, cancelOne, isOver, async (soFar) => {
-    await announce();
-    onProgress?.(soFar);
+  return changes.each(overStates(target, liveStates), answers, cancelOne, isOver, {
+    pageEnded: async (soFar) => {
+      await announce();
+      onProgress?.(soFar);
+    },
   });
 }
 

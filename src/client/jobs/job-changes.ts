@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { OperatorChange } from "../../model/job/operate.ts";
-import { withoutHidden } from "../../model/routing/hidden-queue.ts";
+import { isHiddenQueue, withoutHidden } from "../../model/routing/hidden-queue.ts";
 import type { ChangeAnswer } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { isFlow } from "../flows/flow-jobs.ts";
@@ -80,7 +80,8 @@ export class JobChanges {
     return { kind: "gone" };
   }
 
-  async *pages(query: JobQuery): AsyncGenerator<readonly JobRecord[], void, undefined> {
+  /** @param hasFlows also flows and their parts, which are jobs of a hidden queue. */
+  async *pages(query: JobQuery, hasFlows = false): AsyncGenerator<readonly JobRecord[], void, undefined> {
     const filter = readFilter(query);
     let cursor: string | null = null;
     let missing: readonly number[] | undefined;
@@ -91,7 +92,9 @@ export class JobChanges {
         scanMax,
         cursor,
       });
-      yield withoutHidden(page.jobs);
+      yield hasFlows
+        ? page.jobs.filter((job) => isFlow(job) || !isHiddenQueue(job.queue))
+        : withoutHidden(page.jobs);
       cursor = page.cursor;
       missing = page.missing;
     } while (cursor !== null);
@@ -104,27 +107,34 @@ export class JobChanges {
   }
 
   /**
-   * Acts on all jobs that match. Calls `pageEnded` after each page with the counts so far. @returns how often each
-   * answer occurred. The first error is thrown after its page has ended, and says so if jobs were changed.
+   * Acts on all jobs that match; an answer of null is not counted. Calls `pageEnded` after each page with the counts so
+   * far. @returns how often each answer occurred. The first error is thrown after its page has ended, and says so if
+   * jobs were changed.
    */
   async each<Answer extends string>(
     query: JobQuery,
     answers: readonly Answer[],
-    act: (record: JobRecord) => Promise<Answer>,
+    act: (record: JobRecord) => Promise<Answer | null>,
     isOver: () => boolean,
-    pageEnded?: (soFar: Readonly<Record<Answer, number>>) => Promise<void>,
+    {
+      hasFlows = false,
+      pageEnded,
+    }: {
+      readonly hasFlows?: boolean;
+      readonly pageEnded?: (soFar: Readonly<Record<Answer, number>>) => Promise<void>;
+    } = {},
   ): Promise<Readonly<Record<Answer, number>>> {
     const counts = Object.fromEntries(answers.map((answer) => [answer, 0])) as Record<Answer, number>;
     let acted = 0;
     try {
-      for await (const page of this.pages(query)) {
+      for await (const page of this.pages(query, hasFlows)) {
         if (isOver()) break;
         await this.#knowQueues(page);
         const outcomes = await Promise.allSettled(page.map(act));
         acted += outcomes.filter(({ status }) => status === "fulfilled").length;
         for (const outcome of outcomes) {
           if (outcome.status === "rejected") throw outcome.reason;
-          counts[outcome.value] += 1;
+          if (outcome.value !== null) counts[outcome.value] += 1;
         }
         await pageEnded?.({ ...counts });
       }

@@ -234,6 +234,7 @@ describe("operating", () => {
       deleted: 3,
       running: 0,
       "flow-member": 0,
+      deleting: 0,
       "has-undo": 0,
       "not-found": 0,
     });

@@ -26,7 +26,8 @@ import {
   rescheduleChange,
   revokeChanges,
 } from "../../model/job/operate.ts";
-import { checkBoolean, checkOptions, checkWhole } from "../../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { rootOf } from "../../model/flow/flow-meta.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { rankingOf } from "../../model/routing/rank.ts";
 import type { Priority } from "../../model/routing/rank.ts";
@@ -38,7 +39,14 @@ import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
 import { deleteUnreadableJob } from "../workers/quarantined.ts";
-import { isFlow, isOfFlow, keepsPriority, MemberReplays, deleteChangeOf } from "../flows/flow-jobs.ts";
+import {
+  isFlow,
+  isOfFlow,
+  keepsPriority,
+  MemberReplays,
+  deleteChangeOf,
+  deleteMembersNow,
+} from "../flows/flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readCursor, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
@@ -67,10 +75,11 @@ type JobsNeeds = Needs<
  */
 export type RetryAnswer = "retried" | "unfinished" | "key-held" | "flow-member" | "not-found";
 /**
- * `running`: it runs, or is a flow that has not ended. `flow-member`: it is deleted with its flow. `has-undo`: it is a
- * durable run that has steps to undo; cancel it, or delete it with `force`.
+ * `deleting`: it is a flow that is gone, and some of its members are left to the duties. `running`: it runs, or is a
+ * flow that has not ended. `flow-member`: it is deleted with its flow. `has-undo`: it is a durable run that has steps
+ * to undo; cancel it, or delete it with `force`.
  */
-export type DeleteAnswer = "deleted" | "running" | "flow-member" | "has-undo" | "not-found";
+export type DeleteAnswer = "deleted" | "deleting" | "running" | "flow-member" | "has-undo" | "not-found";
 export interface WhenOptions {
   delay?: Duration;
   runAt?: Date | number;
@@ -93,6 +102,14 @@ export interface RetryJobOptions extends WhenOptions, CallOptions {
 export interface DeleteOptions extends CallOptions {
   /** Also durable runs that have steps to undo: their undos never run. */
   force?: boolean;
+  /**
+   * For a filter: also flows that have ended and match, and those of the members that match, each with all of its
+   * members. Each flow counts once, its members do not.
+   *
+   * @example
+   *   await mill.jobs.delete({ tag: "tenant:42" }, { wholeFlows: true });
+   */
+  wholeFlows?: boolean;
 }
 
 export interface RunNowOptions extends CallOptions {
@@ -142,7 +159,7 @@ const retryAnswers = [
   ...["retried", "unfinished", "key-held", "flow-member", "not-found"],
 ] as const satisfies RetryAnswer[];
 const deleteAnswers = [
-  ...["deleted", "running", "flow-member", "has-undo", "not-found"],
+  ...["deleted", "deleting", "running", "flow-member", "has-undo", "not-found"],
 ] as const satisfies DeleteAnswer[];
 
 /** One call of a caller (engine/calls/one-call.ts). */
@@ -296,9 +313,12 @@ export class Jobs {
     options: DeleteOptions = {},
   ): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, options, (call) => {
-      const { changes, isOver } = call;
-      checkOptions(options, "delete", ["force", ...callKeys]);
+      const { needs, changes, isOver } = call;
+      checkOptions(options, "delete", ["force", "wholeFlows", ...callKeys]);
       const isForced = checkBoolean(options.force ?? false, "delete: force");
+      const isWhole = checkBoolean(options.wholeFlows ?? false, "delete: wholeFlows");
+      if (isWhole && typeof target === "string")
+        throw invalidOption("delete: wholeFlows is for a filter; a flow is deleted by its id.");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
         const change = deleteChangeOf(record);
         if (change === null) return "flow-member";
@@ -307,10 +327,13 @@ export class Jobs {
         if (!isForced && !isTerminal(record.state) && !mayDelete(run)) return "has-undo";
         const made = run.policy.durable === null ? [change] : [{ ...change, marks: marksAsRead(durable) }];
         const answer = await changes.change(record.id, made);
-        return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
+        if (answer.kind !== "ok") return answer.kind === "gone" ? "not-found" : "running";
+        return isFlow(record) ? deleteMembersNow(needs, record.id) : "deleted";
       };
       if (typeof target === "string") return deleteById(call, target, deleteOne);
-      return changes.each(overStates(target, deleteChange.states), deleteAnswers, deleteOne, isOver);
+      const query = overStates(target, deleteChange.states);
+      if (!isWhole) return changes.each(query, deleteAnswers, deleteOne, isOver);
+      return changes.each(query, deleteAnswers, withFlows(call, deleteOne), isOver, { hasFlows: true });
     });
   }
 
@@ -504,4 +527,20 @@ function checkInputEdit({ id, state, durable, fence }: JobRecord, edit: Edit | u
     "run-begun",
     `The run ${JSON.stringify(id)} has recorded steps of its present input: cancel it and retry it with the new input, or let its handler call step.continueWith(input).`,
   );
+}
+
+/** A flow, or the flow of a member, is deleted once; the members are not counted. */
+function withFlows(
+  { needs }: JobCall,
+  deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
+): (record: JobRecord) => Promise<DeleteAnswer | null> {
+  const flows = new Set<string>();
+  return async (record) => {
+    if (!isOfFlow(record)) return deleteOne(record);
+    const root = rootOf(record.id) ?? record.id;
+    if (flows.has(root)) return null;
+    flows.add(root);
+    const flow = await needs.reads.add(root);
+    return flow === null ? null : deleteOne(flow);
+  };
 }

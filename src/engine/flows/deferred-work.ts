@@ -18,7 +18,7 @@ import type { Finish } from "../../model/job/change.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
 import { targetOf } from "../../model/flow/edge.ts";
-import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
+import { expanderName, flowQueue, idOfPath, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
 import { decideFlow } from "../../model/flow/decide-flow.ts";
@@ -59,6 +59,10 @@ interface Payment extends DeferredWorkEnd {
 
 /** As often as others may leave more work meanwhile. */
 const triesMax = 10;
+/** Parts in parts in parts. */
+const depthMax = 100;
+const partsPageMax = 500;
+const partsScanMax = 10_000;
 const postponed = "postponed";
 const postponedMs = 60_000;
 const restReason: EndReason<"cancelled"> = "not-needed";
@@ -94,6 +98,35 @@ export async function finishDeferredWork(needs: DeferredWorkNeeds, id: string): 
     if (end?.value.outcome === postponed) return false;
   }
   return false;
+}
+
+/**
+ * Does the deferred work that decides a flow and its parts, for a caller that has cancelled it: in its process there
+ * may be no duties. A node that runs is left to its worker, and then so is the end of the flow.
+ */
+export async function decideNow(needs: DeferredWorkNeeds, id: string): Promise<void> {
+  const root = rootOf(id) ?? id;
+  const filter = { queue: flowQueue, tag: memberTag(root), states: ["blocked"] } as const;
+  // Each part that ends may decide the one around it.
+  for (let tries = 0; tries < depthMax; tries++) {
+    const ids = [root];
+    let cursor: string | null = null;
+    do {
+      const page: Awaited<ReturnType<typeof needs.store.findJobs>> = await needs.store.findJobs({
+        ...{ filter, max: partsPageMax, scanMax: partsScanMax, cursor },
+      });
+      ids.push(...page.jobs.map((part) => part.id));
+      ({ cursor } = page);
+    } while (cursor !== null);
+    const docs: Doc[] = [];
+    for (let at = 0; at < ids.length; at += partsPageMax)
+      docs.push(
+        ...(await needs.store.readDocs({ kind: deferredKind, ids: ids.slice(at, at + partsPageMax) })).docs,
+      );
+    if (docs.length === 0) return;
+    const ends = await doDeferredWork(needs, docs);
+    for (const end of ends) if (end.status === "rejected") throw end.reason;
+  }
 }
 
 async function pay(needs: DeferredWorkNeeds, id: string, blocked: BlockedMembers): Promise<Payment> {
@@ -226,12 +259,14 @@ async function cancelByIds(
 
 /** The flow is gone, so its members are deleted. Those that still live are deleted by a later pass. */
 async function deleteMembers(needs: Needs<"store" | "changes">, id: string): Promise<string> {
-  for await (const page of allMembers(needs, id))
-    await Promise.all(
-      page
-        .filter(({ state }) => isTerminal(state))
-        .map((record) => changeAsRead(needs, record, [deleteChange])),
-    );
+  for await (const page of allMembers(needs, id)) {
+    const ended = page.filter(({ state }) => isTerminal(state));
+    await Promise.all(ended.map((record) => changeAsRead(needs, record, [deleteChange])));
+    // What each part leaves is to have its members deleted, which are deleted here.
+    const parts = ended.filter((record) => flowMetaOf(record).part !== undefined);
+    const done = parts.map((part): DocPut => ({ kind: deferredKind, id: part.id, body: null, guard: "any" }));
+    if (done.length > 0) await needs.store.putDocs(done);
+  }
   const { jobs } = await membersPage(needs, id, { cursor: null });
   return jobs.length === 0 ? "deleted" : postponed;
 }

@@ -14,6 +14,7 @@ import type { Doc, JobRecord } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
+import { decideNow } from "./deferred-work.ts";
 import type { DeferredWorkEnd } from "./deferred-work.ts";
 import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
 
@@ -47,9 +48,22 @@ async function requestChange(needs: RequestNeeds, kind: string, id: string, body
   }
 }
 
-/** Cancels a flow, or a part of one, that has not ended. */
-export async function cancelWhole(needs: RequestNeeds, record: JobRecord, how: CancelHow): Promise<void> {
-  if (!isTerminal(record.state)) await requestChange(needs, cancelKind, record.id, how);
+/**
+ * Cancels a flow, or a part of one, that has not ended, and brings it to its end if none of its nodes runs. If that
+ * fails half-way, the documents that say what is left are there, and a duty does it.
+ */
+export async function cancelWhole(
+  needs: RequestNeeds & Needs<"coder">,
+  record: JobRecord,
+  how: CancelHow,
+): Promise<void> {
+  if (isTerminal(record.state)) return;
+  await requestChange(needs, cancelKind, record.id, how);
+  try {
+    await decideNow(needs, record.id);
+  } catch (error) {
+    needs.log.debug("the end of a cancelled flow is left to the duties", { id: record.id, error });
+  }
 }
 
 /** Runs nodes of a flow again. @returns how many run again, and how many wait for them again. */

@@ -55,7 +55,9 @@ const cancelTriesMax = 10;
 
 /** Looks at each of these; one that fails leaves the others alone. */
 export async function fireSchedules(
-  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "submitter" | "policies" | "strideMs">,
+  needs: Needs<
+    "store" | "log" | "ids" | "changes" | "reads" | "submitter" | "policies" | "strideMs" | "coder"
+  >,
   docs: readonly Doc[],
   now: number,
 ): Promise<readonly PromiseSettledResult<Look>[]> {
@@ -116,7 +118,7 @@ function fired({ schedule: { name }, decision, jobs }: Firing, now: number): Loo
 }
 
 async function decideFiring(
-  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "policies" | "strideMs">,
+  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "policies" | "strideMs" | "coder">,
   doc: Doc,
   now: number,
 ): Promise<Firing | Look> {
@@ -196,7 +198,7 @@ async function put(needs: Needs<"store">, doc: DocPut): Promise<boolean> {
 }
 
 async function cancelJob(
-  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs" | "coder">,
   id: string,
 ): Promise<void> {
   const reason: EndReason<"cancelled"> = "next-tick";
