@@ -169,6 +169,20 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     );
   }
 
+  /** What a reader shows of the output that the job has written by now: without what an attempt that died has sent. */
+  async frames(id: string): Promise<readonly unknown[]> {
+    const { frames: last } = await this.mill.output(id);
+    let shown: { readonly value: unknown; readonly part: string | null }[] = [];
+    if (last === 0) return [];
+    for await (const frame of this.mill.frames(id)) {
+      if (frame.kind === "data") shown.push(frame);
+      if (frame.kind === "restarted")
+        shown = shown.filter(({ part }) => frame.part !== null && part !== frame.part);
+      if (frame.kind === "ended" || frame.cursor.endsWith(`-${last}`)) break;
+    }
+    return shown.map(({ value }) => value);
+  }
+
   /** Stops everything; no timer is left. Closing twice is one close. */
   close(): Promise<void> {
     this.#closing ??= closeInVirtualTime(this.mill, this.#parts.time);

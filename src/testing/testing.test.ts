@@ -27,6 +27,27 @@ afterEach(async () => {
 
 const greets = handler(greet, async ({ input }) => ({ text: `Hello ${input.name}` }));
 
+describe("output", () => {
+  test("is what a reader would show: frames of the last attempt, while the job waits and after its end", async () => {
+    const talk = job("talk", { retry: { attempts: 2, backoff: "1m" } });
+    const t = await start({
+      handlers: [
+        handler(talk, ({ stream, attempt }) => {
+          for (const word of ["one", "two"]) stream.write(`${attempt} ${word}`);
+          if (attempt === 1) throw new Error("again");
+        }),
+      ],
+    });
+    const { id } = await t.enqueue(talk, null);
+    expect(await t.frames(id)).toEqual([]);
+    await t.drain();
+    expect(await t.frames(id)).toEqual(["1 one", "1 two"]);
+    await t.clock.advance("5m");
+    await t.drain();
+    expect(await t.frames(id)).toEqual(["2 one", "2 two"]);
+  });
+});
+
 describe("enqueue and drain", () => {
   test("a drained job is completed, with its input and its result", async () => {
     const t = await start({ handlers: [greets] });
