@@ -257,7 +257,7 @@ export type { Queues } from "./client/queues/queues.ts";
 export type { QueueSettings } from "./client/queues/queue-settings.ts";
 export type { DutyView, PartitionDutyView } from "./client/workers/duty-views.ts";
 export type { WorkerJob, Workers, WorkerView } from "./client/workers/workers.ts";
-export type { EventsOptions, EventStream } from "./client/open-events.ts";
+export type { EventConditions, EventsOptions, EventStream } from "./client/open-events.ts";
 export type { Explanation } from "./client/explain/explain-job.ts";
 export type { Held } from "./client/explain/held-view.ts";
 export type { QuarantinedDutyItem, Quarantined, UnreadableItem } from "./client/workers/quarantined.ts";

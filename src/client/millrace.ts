@@ -63,7 +63,7 @@ import { FrameReaders } from "../engine/output/frame-readers.ts";
 import { openFrames, readOutputView } from "./open-frames.ts";
 import type { FramesOptions, FrameStream, OutputView } from "./open-frames.ts";
 import { listen, openEvents } from "./open-events.ts";
-import type { EventsOptions, EventStream } from "./open-events.ts";
+import type { EventConditions, EventsOptions, EventStream } from "./open-events.ts";
 import { explainJob } from "./explain/explain-job.ts";
 import type { Explanation } from "./explain/explain-job.ts";
 import { Flows } from "./flows/flows.ts";
@@ -300,10 +300,19 @@ export class Millrace implements Enqueuer {
     return openEvents(this.#events, options) as EventStream<Kind>;
   }
 
-  /** Calls the listener with each later event of the kind, from all processes. @returns a function that ends this. */
-  on<Kind extends EventName>(kind: Kind, listener: (event: MillraceEvent<Kind>) => unknown): () => void {
+  /**
+   * Calls the listener with each later event of the kind, from all processes. @returns a function that ends this.
+   *
+   * @example
+   * const off = mill.on("failed", ({ jobId }) => console.error(jobId), { queue: "email" });
+   */
+  on<Kind extends EventName>(
+    kind: Kind,
+    listener: (event: MillraceEvent<Kind>) => unknown,
+    options: EventConditions = {},
+  ): () => void {
     this.#checkOpen();
-    return listen(this.#services, this.#events, kind, listener);
+    return listen(this.#services, this.#events, kind, listener, options);
   }
 
   /**

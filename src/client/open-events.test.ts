@@ -199,6 +199,26 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     v.store.watch = watch;
   });
 
+  test("a listener hears only what its conditions name", async () => {
+    const other = job<{ n: number }>("other", { queue: "audio" });
+    const heard: Record<string, string[]> = { queue: [], name: [], tag: [], both: [] };
+    const into = (list: string) => (event: MillraceEvent) => void heard[list]?.push(event.jobId ?? "");
+    const off = v.mill.on("submitted", into("queue"), { queue: "audio" });
+    v.mill.on("submitted", into("name"), { name: "plain" });
+    v.mill.on("submitted", into("tag"), { tag: "t" });
+    v.mill.on("submitted", into("both"), { queue: "audio", tag: "t" });
+    for (const tags of [[], ["t"]])
+      for (const each of [plain, other])
+        await v.run(v.mill.enqueue(each, { n: 1 }, { id: each.name[0] + tags.join(""), tags }));
+    await v.advance(2000);
+    const sorted = Object.fromEntries(Object.entries(heard).map(([list, ids]) => [list, ids.toSorted()]));
+    expect(sorted).toEqual({ queue: ["o", "ot"], name: ["p", "pt"], tag: ["ot", "pt"], both: ["ot"] });
+    off();
+    await v.run(v.mill.enqueue(other, { n: 5 }, { id: "late" }));
+    await v.advance(2000);
+    expect(heard["queue"]).not.toContain("late");
+  });
+
   test("a listener goes on if the feed no longer has its position", async () => {
     if (partitions > 1) return;
     const heard: string[] = [];
@@ -346,5 +366,9 @@ describe("bad input", () => {
   test("on refuses unknown kinds and listeners that are not functions", () => {
     expect(() => v.mill.on("finished" as never, () => undefined)).toThrow(coded("invalid-option"));
     expect(() => v.mill.on("failed", "x" as never)).toThrow(coded("invalid-option"));
+    expect(() => v.mill.on("failed", () => undefined, { from: "start" } as never)).toThrow(
+      'on: unknown option "from"',
+    );
+    expect(() => v.mill.on("failed", () => undefined, { queue: "" })).toThrow(coded("invalid-name"));
   });
 });

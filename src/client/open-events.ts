@@ -11,11 +11,8 @@ import type { EventName, MillraceEvent } from "../model/events/event.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 
-export interface EventsOptions<Kind extends EventName = EventName> {
-  /**
-   * Where to begin: "now" (default), "start" for everything that is kept, or the cursor of an event, to go on after it.
-   */
-  from?: string;
+/** Which events; all of these conditions must hold. */
+export interface EventConditions {
   queue?: string;
   /** The name of the jobs. */
   name?: string;
@@ -25,6 +22,13 @@ export interface EventsOptions<Kind extends EventName = EventName> {
   flow?: string;
   /** A tag of the jobs. The job of each event is read for it; events of deleted jobs do not pass. */
   tag?: string;
+}
+
+export interface EventsOptions<Kind extends EventName = EventName> extends EventConditions {
+  /**
+   * Where to begin: "now" (default), "start" for everything that is kept, or the cursor of an event, to go on after it.
+   */
+  from?: string;
   kinds?: Kind | readonly Kind[];
   /** Ends the loop. */
   signal?: AbortSignal;
@@ -37,7 +41,8 @@ export type EventStream<Kind extends EventName = EventName> = AsyncIterableItera
 > &
   AsyncDisposable;
 
-const known = ["from", "queue", "name", "job", "flow", "tag", "kinds", "signal"];
+const conditions = ["queue", "name", "job", "flow", "tag"];
+const known = ["from", ...conditions, "kinds", "signal"];
 
 export function openEvents(events: Events, options: EventsOptions): EventStream {
   checkOptions(options, "events", known);
@@ -45,15 +50,16 @@ export function openEvents(events: Events, options: EventsOptions): EventStream 
   if (typeof from !== "string") throw invalidOption('events: from must be "now", "start" or a cursor.');
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw invalidOption("events: signal must be an AbortSignal.");
-  const subscription = events.subscribe({ from, filter: readEventFilter(options), keepsAlive: true });
+  const filter = readEventFilter(options, "events");
+  const subscription = events.subscribe({ from, filter, keepsAlive: true });
   if (signal?.aborted === true) subscription.end();
   else signal?.addEventListener("abort", () => subscription.end(), { once: true });
   return subscription;
 }
 
-function readEventFilter({ queue, name, job, flow, tag, kinds }: EventsOptions): EventFilter {
+function readEventFilter({ queue, name, job, flow, tag, kinds }: EventsOptions, what: string): EventFilter {
   const texts = Object.entries({ queue, name, job, flow, tag }).filter(([, text]) => text !== undefined);
-  for (const [key, text] of texts) checkName(text, `events: ${key}`);
+  for (const [key, text] of texts) checkName(text, `${what}: ${key}`);
   const listed = kinds === undefined || Array.isArray(kinds) ? kinds : [kinds];
   if (listed?.length === 0) throw invalidOption("events: kinds is empty; leave it out for all kinds.");
   return {
@@ -75,9 +81,11 @@ export function listen<Kind extends EventName>(
   events: Events,
   kind: Kind,
   listener: (event: MillraceEvent<Kind>) => unknown,
+  options: EventConditions,
 ): () => void {
   if (typeof listener !== "function") throw invalidOption("on: the listener must be a function.");
-  const filter = { kinds: new Set([checkKind(kind)]) };
+  checkOptions(options, "on", conditions);
+  const filter = { ...readEventFilter(options, "on"), kinds: new Set([checkKind(kind)]) };
   const subscribe = (): Subscription => events.subscribe({ from: "now", filter, keepsAlive: false });
   let subscription = subscribe();
   let isOff = false;

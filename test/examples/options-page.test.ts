@@ -105,6 +105,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`queues.total`": () =>
     mill.work([handler(plain, () => undefined)], { queues: { asked: { total: 1, ...asked } } }),
   "`mill.events(options)`": () => mill.events(asked),
+  "`mill.on(kind, listener, options)`": () => mill.on("failed", () => undefined, asked),
   "`fileHandler(job, { file, ... })`": () => fileHandler(plain, { file: "/any.ts", ...asked }),
   "`programHandler(job, { program, ... })`": () => programHandler(plain, { program: ["any"], ...asked }),
   "`recycle`": () => programHandler(plain, { program: ["any"], recycle: asked }),
