@@ -21,7 +21,7 @@ import { OperatorActs } from "./operator-acts.ts";
 
 /** News of a running attempt, which leave the job as it was, and what is about no job. */
 const changesNothing: ReadonlySet<EventKind> = new Set([
-  ...(["started", "progress", "signalled"] as const),
+  ...(["started", "progress", "signalled", "output"] as const),
   ...(["queue-changed", "queue-empty", "worker-joined", "worker-left"] as const),
 ]);
 
