@@ -53,6 +53,11 @@ const searches: readonly Search[] = [
     variables: (seed) => ({ MILLRACE_DURABLE: "100", MILLRACE_DURABLE_FROM: String(seed) }),
   },
   {
+    name: "budgets",
+    files: ["test/simulation/budgets.test.ts"],
+    variables: (seed) => ({ MILLRACE_BUDGETS: "100", MILLRACE_BUDGETS_FROM: String(seed) }),
+  },
+  {
     name: "crashes",
     files: ["test/simulation/flow-crashes.test.ts", "test/simulation/bucket-crashes.test.ts"],
     variables: () => ({ MILLRACE_CRASHES: "all" }),
