@@ -81,7 +81,7 @@ export const errorCatalogue = {
     "The budget has not so much left in its period. A handler that does not catch it comes again when the period ends.",
   ),
   "unknown-schedule": entry(404, false, "No schedule of this name is in the store."),
-  "schedule-conflict": entry(409, false, "One process defines a schedule in two ways."),
+  "schedule-conflict": entry(409, false, "Workers of one process declare a schedule in two ways."),
   "schedule-unreadable": entry(
     500,
     false,

@@ -102,8 +102,10 @@ export class Drain {
       if (this.#isAbandoned) return new Promise(() => undefined);
       const unfinished = this.#unfinished();
       if (unfinished.length === 0) {
-        for (const name of clockDuties) await mill.runDuty(name);
-        if (this.#unfinished().length === 0 && this.#worker.running === 0) break;
+        let processed = 0;
+        for (const name of clockDuties) processed += (await mill.runDuty(name)).processed;
+        // The end of a node may leave work for the next one, and that work frees or ends further nodes.
+        if (processed === 0 && this.#unfinished().length === 0 && this.#worker.running === 0) break;
       }
       if (nodePlatform.monotonicUs() >= untilUs) throw notDrained(unfinished, timeoutMs);
       const seen = `${this.#ran} ${unfinished.length} ${unfinished.reduce((sum, { rev }) => sum + rev, 0)}`;

@@ -205,13 +205,17 @@ export function readLease(lease: unknown, what: string): number {
 function readSchedules(given: unknown): readonly ScheduleDefinition[] {
   if (!Array.isArray(given) || !given.every(isScheduleDefinition))
     throw new MillraceError("invalid-option", "work: schedules must be a list of what schedule() makes.");
-  const names = given.map(({ name }) => name);
-  const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined)
-    throw new MillraceError(
-      "schedule-conflict",
-      `work: two schedules have the name ${JSON.stringify(twice)}.`,
-    );
+  const known = new Map<string, ScheduleDefinition>();
+  for (const definition of given as readonly ScheduleDefinition[]) {
+    const { name, at } = definition;
+    const other = known.get(name);
+    if (other !== undefined)
+      throw new MillraceError(
+        "schedule-conflict",
+        `work: two schedules have the name ${JSON.stringify(name)}: ${other.at}, and ${at}.`,
+      );
+    known.set(name, definition);
+  }
   return given;
 }
 

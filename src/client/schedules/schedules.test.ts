@@ -55,8 +55,13 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
       overlap: "skip",
       edited: ["rule", "overlap"],
     });
-    await expect(define(v.mill, "15 * * * *")).rejects.toMatchObject({ code: "schedule-conflict" });
-    await define(millOn(v.store, {}, v.platform), "15 * * * *");
+    await define(v.mill, "15 * * * *");
+    expect(await v.run(v.mill.schedules.get("s"))).toMatchObject({
+      rule: { cron: "15 * * * *" },
+      edited: [],
+    });
+    await define(millOn(v.store, {}, v.platform), "45 * * * *");
+    await define(v.mill, "15 * * * *");
     expect(await v.run(v.mill.schedules.get("s"))).toMatchObject({
       rule: { cron: "15 * * * *" },
       edited: [],
@@ -112,10 +117,27 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
 
   test("schedules declared with a worker are defined before it starts; two of one name are refused", async () => {
     const { ticks, handlers } = record();
-    const every = (name: string) => schedule(name, report, { day: name }, { every: "1m" });
-    await expect(v.run(v.mill.work(handlers, { schedules: [every("a"), every("a")] }))).rejects.toMatchObject(
-      { code: "schedule-conflict" },
+    const every = (name: string, day = name) => schedule(name, report, { day }, { every: "1m" });
+    const conflict = v.run(v.mill.work(handlers, { schedules: [every("a"), every("a", "another")] }));
+    await expect(conflict).rejects.toMatchObject({
+      code: "schedule-conflict",
+      message: expect.stringMatching(
+        /schedules\.test\.ts:\d+:\d+.*, and .*schedules\.test\.ts:\d+:\d+/,
+      ) as string,
+    });
+    const declared = { day: "a" };
+    await v.run(v.mill.work(handlers, { schedules: [schedule("c", report, declared, { every: "1h" })] }));
+    const second = v.run(
+      v.mill.work(handlers, { schedules: [schedule("c", report, declared, { every: "2h" })] }),
     );
+    await expect(second).rejects.toMatchObject({
+      code: "schedule-conflict",
+      message: expect.stringMatching(
+        /schedules\.test\.ts:\d+:\d+, and .*schedules\.test\.ts:\d+:\d+/,
+      ) as string,
+    });
+    // One at run time takes the place of a declared one.
+    await v.run(v.mill.schedule("a", report, { day: "other" }, { every: "5m" }));
     await v.run(v.mill.work(handlers, { schedules: [every("a"), every("b")] }));
     await v.advance(60_000);
     expect(ticks).toHaveLength(2);

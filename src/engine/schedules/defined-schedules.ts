@@ -2,7 +2,8 @@
  * Definitions of schedules reach the store: a new one is written, one that says what the store has changes nothing (so
  * an operator's edits stay), and one that says something else takes their place.
  *
- * Always true: one name has one definition in a process.
+ * Always true: one name has one definition among those that the workers of a process declare. A definition at run time
+ * (`mill.schedule`) takes the place of any other.
  */
 import { MillraceError } from "../../model/error.ts";
 import { isSameSettings, readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
@@ -40,7 +41,8 @@ interface Defined {
 
 export class DefinedSchedules {
   readonly #needs: DefinedSchedulesNeeds;
-  readonly #known = new Map<string, ScheduleSettings>();
+  /** Those that workers have declared. */
+  readonly #declared = new Map<string, { readonly settings: ScheduleSettings; readonly at: string }>();
 
   constructor(needs: DefinedSchedulesNeeds) {
     this.#needs = needs;
@@ -48,7 +50,7 @@ export class DefinedSchedules {
 
   /** Of a schedule that was deleted. */
   delete(name: string): void {
-    this.#known.delete(name);
+    this.#declared.delete(name);
   }
 
   /** All of a worker. One that an older or newer process wrote and this one cannot read does not stop the worker. */
@@ -57,7 +59,7 @@ export class DefinedSchedules {
       await Promise.all(
         definitions.slice(from, from + atOnceMax).map(async (definition) => {
           try {
-            await this.define(definition);
+            await this.define(definition, true);
           } catch (error) {
             if (!(error instanceof MillraceError) || error.code !== "schedule-unreadable") throw error;
             this.#needs.log.error("a schedule is left as it is in the store", { error });
@@ -66,11 +68,12 @@ export class DefinedSchedules {
       );
   }
 
-  async define({ name, rule, makes }: ScheduleDefinition): Promise<FoundSchedule> {
+  /** @param isDeclared with a worker: another worker of the process may not declare another one of that name. */
+  async define({ name, rule, makes, at }: ScheduleDefinition, isDeclared = false): Promise<FoundSchedule> {
     const what = `schedule ${JSON.stringify(name)}`;
     const { jobs, text } = await planFiring(this.#needs, { name, makes });
     const settings = readScheduleSettings(rule, text, what);
-    this.#enter(name, settings);
+    if (isDeclared) this.#enter(name, settings, at);
     await this.#needs.limits.whenMade(jobs);
     return asOneCall(this.#needs, { what }, (needs) => this.#write(needs, { name, jobs, settings }));
   }
@@ -113,14 +116,14 @@ export class DefinedSchedules {
     return isSame ? { ...settings, job: stored.job } : settings;
   }
 
-  #enter(name: string, settings: ScheduleSettings): void {
-    const known = this.#known.get(name);
-    if (known !== undefined && !isSameSettings(this.#asStored(settings, known), known))
+  #enter(name: string, settings: ScheduleSettings, at: string): void {
+    const known = this.#declared.get(name);
+    if (known !== undefined && !isSameSettings(this.#asStored(settings, known.settings), known.settings))
       throw new MillraceError(
         "schedule-conflict",
-        `The schedule ${JSON.stringify(name)} has two definitions in this process; define it once, or change it with schedules.edit.`,
+        `The schedule ${JSON.stringify(name)} is declared by workers of this process in two ways: ${known.at}, and ${at}. Declare it once, or change it with schedules.edit.`,
       );
-    this.#known.set(name, known ?? settings);
+    this.#declared.set(name, known ?? { settings, at });
   }
 }
 

@@ -35,6 +35,8 @@ export type ScheduleMakes = Submission | { readonly flow: AnyFlow; readonly opti
 export interface ScheduleDefinition {
   readonly name: string;
   readonly makes: ScheduleMakes;
+  /** Where the code calls `schedule()`, for the error of two that differ. */
+  readonly at: string;
   /** Checked, but as given: the job is planned by the process that defines it in a store. */
   readonly rule: RuleOptions;
 }
@@ -70,13 +72,14 @@ export function schedule(
   if (makes instanceof Flow) {
     const { rule, own } = readOptions(given[0], flowKeys, what);
     readSubmitOptions(makes, own);
-    return Object.freeze({ name, rule, makes: { flow: makes, options: own } });
+    return Object.freeze({ name, rule, at: callerLine(schedule), makes: { flow: makes, options: own } });
   }
   checkDefinition(makes, what);
   const [input, options] = given;
   const { rule, own } = readOptions(options, jobKeys, what);
   const jobOptions = Object.keys(own).length === 0 ? undefined : (own as EnqueueOptions);
-  return Object.freeze({ name, rule, makes: anySubmission(makes, input, jobOptions) as Submission });
+  const submission = anySubmission(makes, input, jobOptions) as Submission;
+  return Object.freeze({ name, rule, at: callerLine(schedule), makes: submission });
 }
 
 /** The options that say when, and those of what it makes. */
@@ -90,6 +93,13 @@ function readOptions(
   const rule = Object.fromEntries(entries.filter(isOfRule)) as RuleOptions;
   readScheduleSettings(rule, "", what);
   return { rule, own: Object.fromEntries(entries.filter((entry) => !isOfRule(entry))) };
+}
+
+/** The line that called this function, such as "at file:///app/schedules.ts:12:5". */
+function callerLine(callee: (...given: never[]) => unknown): string {
+  const trace: { stack?: string } = {};
+  Error.captureStackTrace(trace, callee);
+  return trace.stack?.split("\n")[1]?.trim() ?? "at an unknown place";
 }
 
 export function isScheduleDefinition(value: unknown): value is ScheduleDefinition {
