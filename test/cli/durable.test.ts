@@ -41,6 +41,11 @@ test("a suspended run is listed as such, and tail shows how it came and went on"
   const { jobs } = await sayJson(["list", "--state", "suspended", "--store", store]);
   expect(jobs).toMatchObject([{ id, state: "suspended" }]);
   expect((await say(["list", "--state", "completed", "--store", store])).out).not.toContain(id);
+  expect(await sayJson(["list", "--awaits", "go", "--store", store])).toMatchObject({ runs: [{ id }] });
+  expect((await say(["list", "--awaits", "go", "--name", "order", "--store", store])).out).toContain(id);
+  expect((await say(["list", "--awaits", "stop", "--store", store])).out).toContain("no run waits for stop");
+  const mixed = await say(["list", "--awaits", "go", "--state", "failed", "--store", store]);
+  expect(mixed).toMatchObject({ code: 2, err: expect.stringContaining("not with --state") as string });
   await workUntil(store, "completed", [waits], signal(id));
   const kinds = ["tail", "--from", "start", "--kinds", "suspended,resumed", "--limit", "2", "--store", store];
   const { out } = await say(kinds);

@@ -2,7 +2,9 @@
 import type { JobView } from "../../client/jobs/job-view.ts";
 import { jobStates } from "../../model/job/job-state.ts";
 import { text, whole } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
 import { command } from "../command.ts";
+import { waitingTable } from "../durable/list-waiting.ts";
 import { firstFound } from "../output/first-found.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatAge } from "../output/format-time.ts";
@@ -15,12 +17,34 @@ export const list = command({
   summary: "jobs, newest first",
   options: {
     ...filterOptions(jobStates),
+    awaits: text(
+      "SIGNAL",
+      "suspended durable runs that wait for this signal; beside it only --queue and --name",
+    ),
     limit: whole("N", "at most N, 1 to 500; 50 by default", 1, 500),
     cursor: text("CURSOR", "go on where the previous page ended"),
   },
-  examples: ["list --state failed", "list --queue email --after 2h --limit 10 --json"],
-  async run({ options: { limit = 50, cursor: from = null, ...filter }, ...call }) {
+  examples: [
+    "list --state failed",
+    "list --queue email --after 2h --limit 10 --json",
+    "list --state suspended",
+    "list --awaits paid",
+  ],
+  async run({ options: { limit = 50, cursor: from = null, awaits, ...filter }, ...call }) {
     const { terminal, platform, withStore, answer, wantsJson } = call;
+    if (awaits !== undefined) {
+      const { queue, name, ...others } = filter;
+      const [other] = Object.keys(others);
+      if (other !== undefined) throw wrong(`--awaits goes with --queue and --name, not with --${other}`);
+      const of = { ...(queue === undefined ? {} : { queue }), ...(name === undefined ? {} : { name }) };
+      const page = await withStore((mill) =>
+        mill.runs.waiting({ ...of, signal: awaits, limit, cursor: from }),
+      );
+      answer(page, () =>
+        [waitingTable(page.runs, awaits, platform.now()), ...moreText(page.cursor)].join("\n"),
+      );
+      return;
+    }
     const query = { ...queryOf(filter), limit };
     const { jobs, cursor, missing } = await withStore((mill) =>
       firstFound(
@@ -38,13 +62,17 @@ export const list = command({
               columns,
               jobs.map((job) => cells(job, now)),
             ),
-        ...(cursor === null ? [] : [`more: add --cursor=${cursor}`]),
+        ...moreText(cursor),
       ].join("\n"),
     );
     if (missing !== undefined && !wantsJson)
       terminal.writeErr(`missing: the jobs of partition ${missing.join(", ")}, which fails\n`);
   },
 });
+
+function moreText(cursor: string | null): readonly string[] {
+  return cursor === null ? [] : [`more: add --cursor=${cursor}`];
+}
 
 const columns = [
   { title: "ID", charsMax: 40 },
