@@ -158,7 +158,7 @@ describe("looking", () => {
       logs: Doc[];
     };
     expect(Object.keys(shown)).toEqual(
-      "id name queue requires group state held reason attempt attemptsMax tags headers schedule flow uniqueKey throttles cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
+      "id name queue requires group state held reason attempt attemptsMax tags headers schedule flow uniqueKey throttles spent cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
         " ",
       ),
     );

@@ -102,7 +102,8 @@ export async function runBudgetHistory(
     counted.set(null, (counted.get(null) ?? 0) + amount);
     if (key !== null) counted.set(key, (counted.get(key) ?? 0) + amount);
   };
-  const at = (): number => nodePlatform.now();
+  // Periods are years long, so the time of the begin does for all acts.
+  const { now: at } = await store.describe();
 
   async function act(): Promise<void> {
     const { budgets } = (both[below(both.length)] as Process).services;
@@ -111,13 +112,13 @@ export async function runBudgetHistory(
     if (kind < 3) {
       const amount = 1 + below(20);
       reports += 1;
-      await budgets.report({ budget: tokens, key, amount, at: at() });
+      await budgets.report({ budget: tokens, key, amount, at });
       count(key, amount);
     } else if (kind < 7) {
       const amount = 1 + below(50);
       const lease = { id: `gone-${name}`, seq: 1, fence: 1 };
       try {
-        held.push(await budgets.reserve({ budget: tokens, key, amount, at: at(), lease }));
+        held.push(await budgets.reserve({ budget: tokens, key, amount, at, lease }));
         count(key, amount);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
