@@ -165,6 +165,11 @@ export const errorCatalogue = {
   ),
   "not-durable": entry(409, false, "The job is not durable, so it takes no signals and has no steps."),
   "unknown-signal": entry(404, false, "The job takes no signal of this name."),
+  "held-across-wait": entry(
+    409,
+    false,
+    "In a test: a durable run rests while a timer that its handler has set outside of its steps runs.",
+  ),
   "step-in-step": entry(400, false, "The code of a step, or an undo, called step itself."),
   "run-begun": entry(
     409,

@@ -11,6 +11,7 @@ import type { Handler } from "../worker/handler.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import type { Memory } from "./remembering-store.ts";
+import { HeldTimers } from "./held-timers.ts";
 import { settleTurn } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
@@ -53,11 +54,15 @@ export class Drain {
   #running: Promise<DrainReport> | null = null;
   #quiet: (() => void)[] = [];
   #isAbandoned = false;
+  readonly #timers: HeldTimers | null;
+  #found: MillraceError | null = null;
 
   constructor(options: DrainOptions) {
     this.#options = options;
     this.#names = new Set(options.handlers.map(({ definition }) => definition.name));
     this.#capabilities = new Set(options.worker.capabilities);
+    const isDurable = options.handlers.some(({ definition }) => "durable" in definition);
+    this.#timers = isDurable ? new HeldTimers() : null;
   }
 
   /** How many handlers were called so far, in all drains. */
@@ -69,6 +74,7 @@ export class Drain {
   run(timeoutMs: number | null): Promise<DrainReport> {
     this.#running ??= this.#run(timeoutMs ?? this.#options.timeoutMs).finally(() => {
       this.#running = null;
+      this.#timers?.end();
       this.#reportQuiet();
     });
     return this.#running;
@@ -91,6 +97,8 @@ export class Drain {
   async #run(timeoutMs: number): Promise<DrainReport> {
     const { mill, time } = this.#options;
     const ranBefore = this.#ran;
+    this.#found = null;
+    this.#timers?.begin();
     const untilUs = nodePlatform.monotonicUs() + timeoutMs * 1000;
     const timersUntilUs = time.elapsedUs + (this.#options.timersMaxUs ?? timersMaxUs);
     // A worker that is still there belongs to a drain that ran out of time; its handlers may have ended since.
@@ -120,6 +128,7 @@ export class Drain {
     const worker = this.#worker;
     this.#worker = null;
     await worker.stop();
+    if (this.#found !== null) throw this.#found;
     return { ran: this.#ran - ranBefore };
   }
 
@@ -133,6 +142,7 @@ export class Drain {
           return next();
         },
         ...(worker.middleware ?? []),
+        ...(this.#timers === null ? [] : [this.#timers.layer((error) => (this.#found ??= error))]),
       ],
     };
   }

@@ -48,6 +48,8 @@ interface Place {
 }
 
 const places = new AsyncLocalStorage<Place>();
+/** Whether this is the code of a step, or an undo, and not that of the handler around it. */
+export const isStepCode = (): boolean => places.getStore()?.scope === null;
 const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();
 
 export interface StepParts {
