@@ -104,6 +104,12 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^sleeping: true$/,
     /^\[ 'how was your week, ann@example\.com\?' \]$/,
   ],
+  "agent.ts": [
+    /^approval: accepted$/,
+    /^plan#1: I would look at lamps$/,
+    /^result: I would look at price of lamps/,
+    /^acts: 1 summary: \{ found: 3, approved: true \}$/,
+  ],
   "parallel-tools.ts": [/^\[ 'sun in Oslo', 'sun in Rome', 'sun in Cairo' \]$/],
   "signal-from-a-webhook.ts": [/^sent twice: duplicate$/, /^paid: visa$/],
   "versions.ts": [
