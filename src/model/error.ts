@@ -132,7 +132,11 @@ export const errorCatalogue = {
     true,
     "A command could not be started, ended with an exit code that is no success, or ran too long.",
   ),
-  "command-not-allowed": entry(403, false, "A handler named a command that is not on its allow list."),
+  "command-not-allowed": entry(
+    403,
+    false,
+    "A job asked for a command, a folder or a variable that its handler does not allow.",
+  ),
   "invalid-flow": entry(
     400,
     false,
