@@ -260,7 +260,8 @@ export type { WorkerJob, Workers, WorkerView } from "./client/workers/workers.ts
 export type { EventConditions, EventsOptions, EventStream } from "./client/open-events.ts";
 export type { Explanation } from "./client/explain/explain-job.ts";
 export type { Held } from "./client/explain/held-view.ts";
-export type { QuarantinedDutyItem, Quarantined, UnreadableItem } from "./client/workers/quarantined.ts";
+export type { Duties, Unreadable } from "./client/workers/duties.ts";
+export type { QuarantinedDutyItem, UnreadableItem } from "./client/workers/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/job/attempt-log.ts";

@@ -119,7 +119,7 @@ export async function openMillraceContender(
           );
         }
       },
-      start: () => millrace.startDuties(),
+      start: () => millrace.duties.start(),
       async countJobs() {
         const stateCounts = await opened.countJobs();
         return stateCounts.reduce((sum, { count }) => sum + count, 0);

@@ -251,11 +251,11 @@ describe("the duty budget-reset", () => {
     const lives = await v.run(v.mill.enqueue(ask, 40));
     await v.run((await v.run(v.mill.enqueue(ask, 30))).result());
     expect(await v.run(v.mill.budgets.get("tokens"))).toMatchObject({ spent: 70, reserved: 70 });
-    expect(await v.run(v.mill.runDuty("budget-reset"))).toMatchObject({ outcomes: { released: 1 } });
+    expect(await v.run(v.mill.duties.run("budget-reset"))).toMatchObject({ outcomes: { released: 1 } });
     expect(await v.run(v.mill.budgets.get("tokens"))).toMatchObject({ spent: 40, reserved: 40 });
     resolve();
     await v.run(lives.result());
-    await v.run(v.mill.runDuty("budget-reset"));
+    await v.run(v.mill.duties.run("budget-reset"));
     expect(await v.run(v.mill.budgets.get("tokens"))).toMatchObject({ spent: 0, reserved: 0 });
   });
 
@@ -267,19 +267,19 @@ describe("the duty budget-reset", () => {
     const [gate] = (await v.run(v.store.readGates({ keys: ["b:tokens"] }))).gates;
     const { body } = gate!;
     await v.run(v.store.putGates([{ ...put, key: "b:tokens", body, closed: null }]));
-    await v.run(v.mill.runDuty("budget-reset"));
+    await v.run(v.mill.duties.run("budget-reset"));
     const { heldUntil, endsAt } = await v.run(v.mill.budgets.get("tokens"));
     expect(heldUntil).toEqual(endsAt);
     const closed = { inMs: 2 * hourMs };
     await v.run(v.store.putGates([{ ...put, key: "b:tokens\tacme", body: null, closed }]));
-    await v.run(v.mill.runDuty("budget-reset"));
+    await v.run(v.mill.duties.run("budget-reset"));
     expect(await v.run(v.mill.budgets.get("tokens", { key: "acme" }))).toMatchObject({ heldUntil: endsAt });
     for (let hours = 0; hours < 3; hours++) {
       await v.advance(hourMs);
       await v.run((await v.run(v.mill.enqueue(ask, 1))).result());
     }
-    await v.run(v.mill.runDuty("budget-reset"));
+    await v.run(v.mill.duties.run("budget-reset"));
     expect((await v.run(v.mill.budgets.get("tokens"))).periods.map(({ spent }) => spent)).toEqual([1, 1]);
-    expect((await v.run(v.mill.duties())).map(({ duty }) => duty)).toContain("budget-reset");
+    expect((await v.run(v.mill.duties.list())).map(({ duty }) => duty)).toContain("budget-reset");
   });
 });

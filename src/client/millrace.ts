@@ -1,8 +1,6 @@
 /** Millrace as an application sees it: enqueue, work, read and operate, over one store. */
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { CallersConnection } from "../store/callers-connection.ts";
-import type { DutyPass } from "../engine/duties/duty.ts";
-import { shownTuning } from "../engine/duties/duty-tuning.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { DurablePart, SentOf } from "../engine/durable/durable-definition.ts";
 import { anySubmission, checkDefinition } from "../engine/submit/job-definition.ts";
@@ -55,8 +53,6 @@ import type {
 } from "./durable/signals.ts";
 import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
-import { readDutyViews } from "./workers/duty-views.ts";
-import type { DutyView } from "./workers/duty-views.ts";
 import { checkSubmissions, enqueuerIn, publishBy } from "./jobs/enqueuer.ts";
 import type { Enqueuer, EnqueuerInTransaction, HandlesOf, PublishedJob, ToHandles } from "./jobs/enqueuer.ts";
 import { FrameReaders } from "../engine/output/frame-readers.ts";
@@ -74,12 +70,11 @@ import { Jobs } from "./jobs/jobs.ts";
 import { BudgetsClient } from "./budgets.ts";
 import { LimitsClient } from "./limits.ts";
 import { Metrics } from "./metrics/metrics.ts";
-import { readQuarantined } from "./workers/quarantined.ts";
+import { Duties, Unreadable } from "./workers/duties.ts";
 import { Queues } from "./queues/queues.ts";
 import { viewSchedule } from "./schedules/schedule-view.ts";
 import type { ScheduleView } from "./schedules/schedule-view.ts";
 import { Schedules } from "./schedules/schedules.ts";
-import type { Quarantined } from "./workers/quarantined.ts";
 import { Topics } from "./topics.ts";
 import { WebhookWorker } from "./webhooks/webhook-worker.ts";
 import { Webhooks } from "./webhooks/webhooks.ts";
@@ -117,6 +112,10 @@ export class Millrace implements Enqueuer {
   readonly approvals: Approvals;
   /** What durable runs have done and wait for. */
   readonly runs: Runs;
+  /** What runs in the background: see docs/guides/operating.md. */
+  readonly duties: Duties;
+  /** Records that the store could not read. */
+  readonly unreadable: Unreadable;
   /** How long the store keeps finished jobs and the feed, for all processes. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #services: Services;
@@ -128,19 +127,15 @@ export class Millrace implements Enqueuer {
   readonly #frames: FrameReaders;
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
-  readonly #duties: DutyTuning;
-  readonly #supervisor: Supervisor;
   readonly #permits: Permits;
   readonly #signals: Signals;
   /** For handles of jobs that were enqueued outside a transaction. */
   readonly #handles: HandleSurroundings;
-  #dutiesRunning = false;
   #closing: Promise<CloseReport> | null = null;
 
   /** Use `Millrace.open` or `openMillrace` instead. */
   constructor(services: Services, duties: DutyTuning) {
     this.#services = services;
-    this.#duties = duties;
     this.#results = new Results(services);
     this.#events = new Events(services);
     this.#frames = new FrameReaders(services);
@@ -157,9 +152,15 @@ export class Millrace implements Enqueuer {
     const webhookWorker = new WebhookWorker(services, (handlers, options) => this.work(handlers, options));
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
     const around = { leases: heldLeases, deliverWebhooks };
-    this.#supervisor = new Supervisor(services, allDuties(services, around, duties));
     const callers = { ...services, store: services.callersStore };
     this.#callers = callers;
+    const supervisor = new Supervisor(services, allDuties(services, around, duties));
+    const mayStart = (): void => {
+      this.#checkOpen();
+      this.#checkNoView("duties.start");
+    };
+    this.duties = new Duties(callers, { tuning: duties, supervisor, mayStart });
+    this.unreadable = new Unreadable(callers);
     this.jobs = new Jobs(callers);
     this.#calls = new Calls(callers, this.jobs, this.#results);
     this.kv = new Kv(callers);
@@ -167,7 +168,7 @@ export class Millrace implements Enqueuer {
     this.workers = new Workers(callers);
     this.#signals = new Signals(callers);
     this.#permits = new Permits(services, this.#shared);
-    this.limits = new LimitsClient(callers, this.#permits, () => this.startDuties());
+    this.limits = new LimitsClient(callers, this.#permits, () => this.duties.start());
     this.budgets = new BudgetsClient(callers);
     this.schedules = new Schedules(callers);
     this.topics = new Topics(callers);
@@ -332,7 +333,7 @@ export class Millrace implements Enqueuer {
 
   /** The output of a job at a glance: its summary, and how many frames it has. */
   output(id: string): Promise<OutputView> {
-    return readOutputView(this.#services, id);
+    return readOutputView(this.#callers, id);
   }
 
   /**
@@ -440,50 +441,10 @@ export class Millrace implements Enqueuer {
     if (this.#closing !== null) await closeSandboxes();
     this.#checkOpen();
     this.#workers.add(worker);
-    this.startDuties();
+    this.duties.start();
     worker.start(closeSandboxes);
     void warnOfUnknownQueues(this.#services, handlers, settings.queues);
     return worker;
-  }
-
-  /** Runs the background duties in this process without a worker. */
-  startDuties(): void {
-    this.#checkOpen();
-    this.#checkNoView("startDuties");
-    if (this.#dutiesRunning) return;
-    this.#dutiesRunning = true;
-    this.#services.log.info("the duties start", shownTuning(this.#duties));
-    this.#supervisor.start();
-  }
-
-  /** Runs passes of one duty until it has nothing left to do. @returns the sum of the passes. */
-  async runDuty(name: string): Promise<DutyPass> {
-    checkName(name, "runDuty: name");
-    return this.#supervisor.runToEnd(name);
-  }
-
-  get dutyNames(): readonly string[] {
-    return this.#supervisor.dutyNames;
-  }
-
-  /** What the duties of all live processes have done. */
-  duties(): Promise<readonly DutyView[]> {
-    return readDutyViews(this.#callers.store, this.dutyNames);
-  }
-
-  /**
-   * Everything that needs an operator: items that a duty quarantines for a while after repeated failures, and
-   * unreadable records, which stay until they are deleted.
-   */
-  quarantined(): Promise<readonly Quarantined[]> {
-    return readQuarantined(this.#callers.store);
-  }
-
-  /** Deletes unreadable records by the refs that `quarantined()` returns. @returns how many it deleted. */
-  async deleteUnreadable(refs: readonly string[]): Promise<number> {
-    if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
-      throw new MillraceError("invalid-option", "deleteUnreadable: the refs must be a list of texts.");
-    return refs.length === 0 ? 0 : this.#callers.store.deleteUnreadable(refs);
   }
 
   async explain(id: string): Promise<Explanation | null> {
@@ -514,7 +475,7 @@ export class Millrace implements Enqueuer {
     await this.#permits.close();
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
     if (handlers > 0) log.warn("handlers still run after the close", { handlers });
-    const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
+    const duties = await this.duties.stop(dutiesGraceMs);
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
     // The last handlers and duties are counted too, so the metrics are written after them.
     if (this.#services.metrics !== null)

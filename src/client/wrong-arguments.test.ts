@@ -52,7 +52,7 @@ const calls: Record<string, (given: never) => unknown> = {
   "limits.throttle(name)": (given) => v.mill.limits.throttle(given),
   "limits.throttle(name, options)": (given) => v.mill.limits.throttle("a", given),
   "explain(id)": (given) => v.mill.explain(given),
-  "runDuty(name)": (given) => v.mill.runDuty(given),
+  "duties.run(name)": (given) => v.mill.duties.run(given),
   "enqueue(job)": (given) => v.mill.enqueue(given, null),
   "enqueue(job, input, options)": (given) => v.mill.enqueue(plain, null, given),
   "enqueue(job, input, options, call)": (given) => v.mill.enqueue(plain, null, {}, given),
@@ -124,7 +124,7 @@ describe("wrong arguments", () => {
     });
   });
 
-  test.each(["jobs.get(id)", "jobs.cancel(id)", "jobs.delete(id)", "explain(id)", "runDuty(name)"])(
+  test.each(["jobs.get(id)", "jobs.cancel(id)", "jobs.delete(id)", "explain(id)", "duties.run(name)"])(
     "%s refuses a value that is not a text",
     async (name) => {
       for (const given of [undefined, null, 1, ""])

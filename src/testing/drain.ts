@@ -111,7 +111,7 @@ export class Drain {
       const unfinished = this.#unfinished();
       if (unfinished.length === 0) {
         let processed = 0;
-        for (const name of clockDuties) processed += (await mill.runDuty(name)).processed;
+        for (const name of clockDuties) processed += (await mill.duties.run(name)).processed;
         // The end of a node may leave work for the next one, and that work frees or ends further nodes.
         if (processed === 0 && this.#unfinished().length === 0 && this.#worker.running === 0) break;
       }

@@ -98,6 +98,6 @@ export async function openTestMill(
   // A heartbeat every second would cost a test that advances by weeks a million writes.
   services.leadership.isAlone = true;
   const mill = new Millrace(services, read.duties);
-  if (hasDuties) mill.startDuties();
+  if (hasDuties) mill.duties.start();
   return { mill, services };
 }

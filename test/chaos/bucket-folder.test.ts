@@ -157,7 +157,7 @@ describe("a view", () => {
       () => view.queues.pause("default"),
       () => view.schedule("daily", work, 1, { every: "1d" }),
       () => view.work([handler(work, () => "")]),
-      async () => view.startDuties(),
+      async () => view.duties.start(),
     ];
     for (const write of writes) await expect(write()).rejects.toMatchObject(readOnly);
     await view.close();

@@ -60,12 +60,12 @@ describe.each(urls)("budgets of a killed process, on %s", (_store, place) => {
     await worker.kill();
     const { acknowledged } = worker.seen;
     // The process said nothing more, but the store may still do its last call.
-    mill.startDuties();
+    mill.duties.start();
     await until(
       "the leases are gone",
       async () => (await mill.jobs.counts())["default"]?.running === undefined,
     );
-    await mill.runDuty("budget-reset");
+    await mill.duties.run("budget-reset");
     const { spent, reserved, keys } = await mill.budgets.get("tokens");
     expect(reserved).toBe(0);
     expect(spent).toBeGreaterThanOrEqual(acknowledged);

@@ -62,7 +62,7 @@ test("without rights the store is not opened and nothing is made; with the docum
   await mill.close();
 
   const forgetful = await openMillrace(appUrl, { retention: { completed: 1 }, log: false });
-  for (const name of forgetful.dutyNames) expect((await forgetful.runDuty(name)).errors, name).toBe(0);
+  for (const name of forgetful.duties.names) expect((await forgetful.duties.run(name)).errors, name).toBe(0);
   expect(await forgetful.jobs.counts()).toEqual({ default: { cancelled: 1 } });
   await forgetful.close();
 });

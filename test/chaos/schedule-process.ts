@@ -26,7 +26,7 @@ const mill = new Millrace(
   createServices(role === "halts" ? halting : store, nodePlatform, settings, log),
   duties,
 );
-mill.startDuties();
+mill.duties.start();
 // The timers of duties keep no process alive.
 setInterval(() => {}, 60_000);
 writeSync(1, "fires\n");

@@ -10,7 +10,7 @@ const mill = await Millrace.open(url, {
   webhooks: { allowPrivate: ["127.0.0.1"] },
   duties: { webhooks: { sleep: "50ms" } },
 });
-mill.startDuties();
+mill.duties.start();
 // The timers of duties keep no process alive.
 setInterval(() => {}, 60_000);
 writeSync(1, "delivers\n");

@@ -193,8 +193,8 @@ describe("doctor", () => {
     expect(out).toMatch(/FINDING +duties: No live process may lead: each has one of the duties promote, /);
     expect(code).toBe(1);
     await using other = await Millrace.open(store, { log: false });
-    other.startDuties();
-    await expect.poll(async () => (await other.duties())[0]?.processes).toBe(2);
+    other.duties.start();
+    await expect.poll(async () => (await other.duties.list())[0]?.processes).toBe(2);
     expect((await say(["doctor", "--store", store])).out).toMatch(/no findings/);
   });
 
@@ -254,6 +254,6 @@ describe("duties", () => {
     expect(await say(["delete", ref!, "--unreadable", "--store", store])).toMatchObject({ code: 0 });
     const again = await say(["delete", ref!, "--unreadable", "--store", store]);
     expect([again.code, again.err]).toEqual([1, expect.stringMatching(/^millrace: job-not-found: /)]);
-    expect(await sayJson(["duties", "--store", store])).toMatchObject({ quarantined: [] });
+    expect(await sayJson(["duties", "--store", store])).toMatchObject({ unreadable: [] });
   });
 });

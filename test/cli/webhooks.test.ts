@@ -33,7 +33,7 @@ test("shows dead letters with their reason, and tries them again", async () => {
   const store = await aWebhook();
   await using mill = await Millrace.open(store, { log: false, duties: { webhooks: { sleep: "50ms" } } });
   await mill.enqueue(job("mail", { queue: "email" }), 1);
-  mill.startDuties();
+  mill.duties.start();
   const failed = Promise.withResolvers<void>();
   mill.on("failed", () => failed.resolve());
   await failed.promise;

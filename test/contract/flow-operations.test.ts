@@ -307,7 +307,7 @@ describe.each(eachStore())("%s", (_title, open) => {
     });
 
     test("when it is cancelled", async () => {
-      mill.startDuties();
+      mill.duties.start();
       const run = await mill.submit(chainFrom("1"));
       const calls = counted();
       await run.cancel();

@@ -69,7 +69,7 @@ describe.each(places)("on %s", (_title, place) => {
     const mill = closeLater(millOn(await open(), options));
     const mail = job<number>("mail", { queue: "email" });
     const { id } = await mill.enqueue(mail, 1, { ttl: "50ms" });
-    mill.startDuties();
+    mill.duties.start();
     await until("it is reported", () => reported.length === 1);
     expect(reported).toEqual([
       {

@@ -59,7 +59,7 @@ describe.each(places)("on %s", (_title, place) => {
   }
 
   const race = (mills: readonly Millrace[]): Promise<unknown> =>
-    Promise.all(mills.map((mill) => mill.runDuty("due-documents")));
+    Promise.all(mills.map((mill) => mill.duties.run("due-documents")));
 
   test("thousands of ticks fire once each, with processes that die and answers that are lost", async () => {
     const { mills, store } = await openTen(0.03);
@@ -108,7 +108,7 @@ describe.each(places)("on %s", (_title, place) => {
     };
     for (let round = 0; round < 60; round++) {
       platform.advance(minute / 2);
-      await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.runDuty("due-documents"))));
+      await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.duties.run("due-documents"))));
     }
     const fired = (await findAll(store)).map(({ meta }) => readMeta(meta).schedule!.tick);
     const ticks = fired.filter((tick) => tick !== null);

@@ -62,8 +62,10 @@ const without: Readonly<Record<string, string>> = {
   events: "a stream, which reads again by itself",
   on: "a stream, which reads again by itself",
   work: "it starts something, and is tried in store-outages.test.ts",
-  startDuties: "it makes no call",
+  "duties.start": "it makes no call",
+  "duties.stop": "internal, by close",
   handle: "it makes no call",
+  frames: "a stream, which reads again by itself",
   close: "it ends the calls of others",
   "limits.acquire": "a permit is a lease: one whose reply was lost ends by itself",
   "flows.run": "it makes no call",
@@ -81,12 +83,14 @@ const lines: Readonly<Record<string, Line>> = {
   schedule: (mill, { name }) => mill.schedule(`new-${name}`, mail, 1, { every: "1h" }),
   signal: (mill, made) => mill.signal(made.run, "go", 1, { key: made.name }),
   broadcast: (mill, { name }) => mill.broadcast({ tag: name }, "go", 1),
-  runDuty: (mill) => mill.runDuty("promote"),
-  duties: (mill) => mill.duties(),
-  quarantined: (mill) => mill.quarantined(),
-  deleteUnreadable: (mill) => mill.deleteUnreadable(["none"]),
+  "duties.run": (mill) => mill.duties.run("promote"),
+  "duties.list": (mill) => mill.duties.list(),
+  "duties.quarantined": (mill) => mill.duties.quarantined(),
+  "unreadable.list": (mill) => mill.unreadable.list(),
+  "unreadable.delete": (mill) => mill.unreadable.delete(["none"]),
   explain: (mill, { waiting }) => mill.explain(waiting),
   describe: (mill) => mill.describe(),
+  output: (mill, { waiting }) => mill.output(waiting),
   "jobs.get": (mill, { waiting }) => mill.jobs.get(waiting),
   "jobs.list": (mill, { name }) => mill.jobs.list({ tag: name }),
   "jobs.find": (mill, { name }) => all(mill.jobs.find({ tag: name })),
@@ -183,10 +187,10 @@ const lines: Readonly<Record<string, Line>> = {
 /** There is no worker for the call, no running job to revoke, nothing to refund. A repeat of the others would
  * count otherwise. */
 const refused = ["call", "jobs.revoke", "budgets.refund"];
-const unrepeated = [...refused, "deleteUnreadable", "runDuty"];
+const unrepeated = [...refused, "unreadable.delete", "duties.run"];
 
 const parts = [
-  "budgets" as const,
+  ...(["budgets", "duties", "unreadable"] as const),
   ...(["jobs", "kv", "queues", "limits", "metrics", "schedules", "topics", "flows"] as const),
   ...(["webhooks", "workers", "approvals", "runs"] as const),
 ];

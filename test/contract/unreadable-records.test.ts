@@ -89,16 +89,15 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       const [first, second, sound] = handles.map(({ id }) => id) as [string, string, string];
       await damage([first, second]);
       const walk = async (): Promise<void> => {
-        while ((await mill.runDuty("index-audit")).hasMore);
+        while ((await mill.duties.run("index-audit")).hasMore);
       };
       await walk();
       await walk();
       expect([named.length, new Set(named)]).toEqual([2, new Set([first, second])]);
-      const quarantined = await mill.quarantined();
+      const quarantined = await mill.unreadable.list();
       expect(new Set(quarantined.map(({ item }) => item))).toEqual(new Set([first, second]));
       for (const each of quarantined)
         expect(each).toEqual({
-          duty: null,
           item: expect.any(String),
           ref: expect.any(String),
           error: expect.any(String),
@@ -106,11 +105,11 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
         });
       expect(await mill.jobs.delete(first)).toBe("deleted");
       expect(await mill.jobs.delete(first)).toBe("not-found");
-      const [left] = await mill.quarantined();
-      expect(left).toMatchObject({ duty: null, item: second });
+      const [left] = await mill.unreadable.list();
+      expect(left).toMatchObject({ item: second });
       const { ref } = left as { ref: string };
-      expect(await mill.deleteUnreadable(["no ref", "7:none", ref])).toBe(1);
-      expect(await mill.quarantined()).toEqual([]);
+      expect(await mill.unreadable.delete(["no ref", "7:none", ref])).toBe(1);
+      expect(await mill.unreadable.list()).toEqual([]);
       expect((await mill.jobs.get(sound))?.state).toBe("scheduled");
     } finally {
       await mill.close();
@@ -130,7 +129,7 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
           new Set((await mill.jobs.list()).jobs.map(({ id }) => id));
         if (first === "a list") expect(await listed()).toEqual(new Set(sound));
         expect(await mill.jobs.delete(bad)).toBe("deleted");
-        expect(await mill.quarantined()).toEqual([]);
+        expect(await mill.unreadable.list()).toEqual([]);
         expect(await listed()).toEqual(new Set(sound));
       } finally {
         await mill.close();

@@ -52,7 +52,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
     await add("hook", { kinds: ["submitted", "completed"], queue: "people", name: "greet", tag: "vip" });
     let failures = 2;
     receiver.answer = () => (failures-- > 0 ? 500 : 200);
-    mill.startDuties();
+    mill.duties.start();
     const made = await mill.enqueue(greet, 1);
     await mill.enqueue(other, 2);
     await mill.enqueue(greet, 3, { tags: [] });
@@ -87,7 +87,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
   test("what fails for good is a dead letter, which can be delivered again", async () => {
     await add("hook", { kinds: "submitted" });
     receiver.answer = () => 404;
-    mill.startDuties();
+    mill.duties.start();
     await mill.enqueue(other, 1);
     await mill.enqueue(other, 2);
     const dead = () => listed(mill.webhooks.dead("hook"));
@@ -115,7 +115,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
     };
     const inputs = Array.from({ length: 12 }, (_, number) => number);
     for (const number of inputs) await mill.enqueue(greet, number);
-    mill.startDuties();
+    mill.duties.start();
     const good = () => received().filter((_, at) => (at + 1) % 3 !== 0);
     await until("all came", () => good().length === inputs.length);
     expect(most).toBe(1);
@@ -149,7 +149,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
     const over = Promise.withResolvers<undefined>();
     receiver.answer = ({ path: to }) => (to === path ? undefined : over.promise);
     await mill.enqueueMany(Array.from({ length: events }, (_, number) => other.with(number)));
-    mill.startDuties();
+    mill.duties.start();
     await until("the other got all", () => received().length === events);
     expect(receiver.all.filter((each) => each.path === hanging).length).toBeLessThanOrEqual(10);
     over.resolve(undefined);
@@ -162,7 +162,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
   test("a paused hook misses nothing, another address and secret hold at once, and a removed one gets nothing", async () => {
     await add("hook", { kinds: "submitted" });
     await mill.webhooks.pause("hook");
-    mill.startDuties();
+    mill.duties.start();
     await mill.enqueue(other, 1);
     await add("hook", { kinds: "submitted", secret: ["the first new secret", "the second new secret"] });
     expect(await mill.webhooks.get("hook")).toMatchObject({ paused: true, secrets: 2, gaps: 0 });
@@ -179,7 +179,7 @@ describe.each(places)("webhooks on %s", (title, place) => {
     expect(await mill.webhooks.delete("hook")).toBe(true);
     expect(await mill.webhooks.delete("hook")).toBe(false);
     await mill.enqueue(other, 2);
-    await mill.runDuty("webhooks");
+    await mill.duties.run("webhooks");
     expect([received().length, await mill.webhooks.list()]).toEqual([2, []]);
   });
 
@@ -203,9 +203,9 @@ describe.each(places)("webhooks on %s", (title, place) => {
     const readers = [closeLater(open(await shaky())), closeLater(open(await shaky()))];
     for (let round = 0; round < 5; round++) {
       await mill.enqueueMany([greet.with(round), other.with(round), greet.with(round)]);
-      await Promise.all(readers.map((each) => each.runDuty("webhooks").catch(() => undefined)));
+      await Promise.all(readers.map((each) => each.duties.run("webhooks").catch(() => undefined)));
     }
-    await mill.runDuty("webhooks");
+    await mill.duties.run("webhooks");
     const deliveries = await listed(mill.jobs.find({ queue: "millrace:webhooks" }));
     const of = (name: string): string[] =>
       deliveries

@@ -13,7 +13,7 @@ test("every run completes as its journal says, whichever calls its processes die
   const found: string[] = [];
   for (let seed = from; seed < from + count && found.length === 0; seed++) {
     const v = await openVirtualMill({ duties: true });
-    v.mill.startDuties();
+    v.mill.duties.start();
     const program = drawProgram(createSeededRandom(`program ${seed}`));
     const violations = await new WorkerWorld(v, `workers ${seed}`, program).play();
     found.push(...violations.map((each) => `seed ${seed}: ${each}`));

@@ -81,7 +81,7 @@ describe.each([
   test("promotes a due job once, and every process hears of it", async () => {
     const open = await prepare();
     const fleet = Array.from({ length: processes }, (): Seen => ({ promoted: 0, told: 0 }));
-    for (const seen of fleet) closeLater(millOn(watched(await open(), seen))).startDuties();
+    for (const seen of fleet) closeLater(millOn(watched(await open(), seen))).duties.start();
     const worker: Millrace = closeLater(millOn(await open(), { duties: false }));
     const quick = job<null>("quick");
     await worker.work([handler(quick, async () => undefined)]);

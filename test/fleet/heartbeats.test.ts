@@ -25,7 +25,7 @@ const work = (mill: Millrace, slots: number | { total: number }) =>
 const roles: [title: string, start: (mill: Millrace) => Promise<unknown>][] = [
   ["processes with workers", (mill) => work(mill, 4)],
   ["processes whose workers share a total", (mill) => work(mill, { total: 4 })],
-  ["processes without workers", async (mill) => mill.startDuties()],
+  ["processes without workers", async (mill) => mill.duties.start()],
 ];
 
 async function leaderOf(store: Store): Promise<string | null> {
@@ -78,7 +78,7 @@ describe.each(usePlaces())("on %s, heartbeats", (_title, place) => {
     const at = place();
     const operator = closeLater(millOn(await at(), { duties: false }));
     const looking = closeLater(await at());
-    closeLater(millOn(await at())).startDuties();
+    closeLater(millOn(await at())).duties.start();
     await until("it leads", async () => (await leaderOf(looking)) !== null);
     const delivers = async (): Promise<boolean> =>
       (await operator.workers.list()).some(({ queues }) => queues.includes(webhookQueue));

@@ -81,7 +81,7 @@ describe.each(servers)("on %s", (_title, url) => {
     expect(await theirs.kv.get("key")).toBeUndefined();
     for (const list of [theirs.schedules, theirs.queues, theirs.limits, theirs.workers])
       expect(await list.list()).toEqual([]);
-    expect((await theirs.duties()).filter(({ processes }) => processes > 0)).toEqual([]);
+    expect((await theirs.duties.list()).filter(({ processes }) => processes > 0)).toEqual([]);
     expect(await theirs.retention.get()).toMatchObject({ completedMs: 7 * 86_400_000 });
 
     // The same id and key, a limit of which nothing is free in the other, a queue that is paused there.
@@ -94,7 +94,7 @@ describe.each(servers)("on %s", (_title, url) => {
 
     await theirs.retention.set({ completed: 0, failed: 0, other: 0, feed: 0 });
     expect(await theirs.jobs.cancel({ tag: "seen" })).toMatchObject({ cancelled: 0, signalled: 0 });
-    for (const duty of dutyNames) await theirs.runDuty(duty);
+    for (const duty of dutyNames) await theirs.duties.run(duty);
     await theirs.jobs.delete({ queue: "other" });
     await theirs.queues.closeIntake("other");
     expect(await mine.jobs.counts()).toEqual({ work: { running: 1 }, other: { completed: 1, scheduled: 1 } });

@@ -81,7 +81,7 @@ describe("within 1.2 s, although every hint is lost,", () => {
   test.each<[role: string, begin: (mill: Millrace) => unknown]>([
     ["with workers", (mill) => work(mill, 4)],
     ["whose workers share a total", (mill) => work(mill, { total: 4 })],
-    ["without workers", (mill) => mill.startDuties()],
+    ["without workers", (mill) => mill.duties.start()],
   ])("processes %s lead after one that stops", async (_role, begin) => {
     const [one, two] = [start(isUnheard), start(isUnheard)];
     await begin(one.mill);
@@ -120,7 +120,7 @@ describe("within 1.2 s, although every hint is lost,", () => {
 
   test("a process without workers looks after the first webhook", async () => {
     const [operator, other] = [start(isUnheard, false).mill, start(isUnheard).mill];
-    other.startDuties();
+    other.duties.start();
     await advance(10_000);
     await run(operator.webhooks.add("hook", hook));
     await advance(withinMs);
@@ -143,10 +143,10 @@ describe("within five seconds after a process died", () => {
 
   test("another leads", async () => {
     const [one, two] = [start(false), start(false)];
-    one.mill.startDuties();
+    one.mill.duties.start();
     await advance(10_000);
     const first = await leader();
-    two.mill.startDuties();
+    two.mill.duties.start();
     await advance(10_000);
     expect(await leader()).toBe(first);
     one.die();

@@ -7,7 +7,7 @@ import { handler, job, Millrace } from "../../src/index.ts";
 
 const [role = "", url = ""] = process.argv.slice(2);
 const mill = await Millrace.open(url, { log: false });
-if (role === "duties") mill.startDuties();
+if (role === "duties") mill.duties.start();
 else
   await mill.work([handler(job("any", { queue: "shared" }), async () => undefined)], {
     queues: { shared: role === "sharing" ? { total: 4 } : 4 },

@@ -134,7 +134,7 @@ export async function runBudgetHistory(
   }
 
   async function check(): Promise<BudgetFinding | null> {
-    await calm.mill.runDuty("due-documents");
+    await calm.mill.duties.run("due-documents");
     const state = await calm.mill.budgets.get(name);
     const total = counted.get(null) ?? 0;
     if (state.spent !== total) return { what: "the count", found: state.spent, expected: total };
@@ -150,7 +150,7 @@ export async function runBudgetHistory(
     if (isSpent && !wasSpent) breaches += 1;
     wasSpent = isSpent;
     // Opened by what ends a hold within a second after the breach, or else by the duty.
-    await calm.mill.runDuty("budget-reset");
+    await calm.mill.duties.run("budget-reset");
     held = [];
     for (const key of keys) {
       const { reserved } = await calm.mill.budgets.get(name, key === null ? {} : { key });

@@ -177,7 +177,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
 
     /** The first leads; the last is the only worker and enqueues, too. */
     const startFleet = async (): Promise<{ leader: SimNode; worker: SimNode }> => {
-      for (let count = 1; count < 8; count++) (await startNode(false)).mill.startDuties();
+      for (let count = 1; count < 8; count++) (await startNode(false)).mill.duties.start();
       const worker = await startNode(true);
       await passMs(20_000);
       return { leader: nodes[0] as SimNode, worker };
@@ -307,7 +307,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     `with every hint lost jobs start within 1.2 s in a fleet, whoever answers the clocks${trusting}`,
     async () => {
       await loseHints(partitions);
-      for (let count = 0; count < 3; count++) (await startNode(false)).mill.startDuties();
+      for (let count = 0; count < 3; count++) (await startNode(false)).mill.duties.start();
       for (let count = 0; count < 2; count++) await startNode(true);
       for (let round = 0; round < 300; round++) {
         const mill = random.pick(nodes).mill;

@@ -26,7 +26,7 @@ export async function expectEndWithout(store: Store, damage: (id: string) => Pro
     await damage(`${run.id}.ended`);
     // A walk that counts a flow whose members are just ending leaves it to the next one.
     const walkedTo = async (): Promise<Readonly<Record<string, string>>> => {
-      for (let isOver = false; !isOver;) isOver = (await mill.runDuty("index-audit")).hasMore !== true;
+      for (let isOver = false; !isOver;) isOver = (await mill.duties.run("index-audit")).hasMore !== true;
       return statesOf(run);
     };
     await expect.poll(walkedTo, { interval: 200 }).toMatchObject({ first: "failed", last: "completed" });

@@ -306,7 +306,7 @@ async function overdueFindings(store: Store, now: number): Promise<readonly Find
     check: "duties",
     problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} not handled.`,
     advice:
-      "No process runs the duties on this store: start millrace work, or any process that calls work() or startDuties().",
+      "No process runs the duties on this store: start millrace work, or any process that calls work() or duties.start().",
   }));
 }
 

@@ -45,7 +45,7 @@ function leaderFindings(processes: readonly LiveProcess[]): readonly Finding[] {
       check: "duties",
       problem: `No live process may lead: each has one of the duties ${oncePerStore.join(", ")} switched off, so none of them is done.`,
       advice:
-        "Start a process with all of them: millrace work FILE, or mill.startDuties() without the option duties.",
+        "Start a process with all of them: millrace work FILE, or mill.duties.start() without the option duties.",
     },
   ];
 }

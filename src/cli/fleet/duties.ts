@@ -2,7 +2,7 @@
  * `millrace duties`: what the background duties of all processes have done and quarantined, or one duty run by hand.
  */
 import type { DutyView, PartitionDutyView } from "../../client/workers/duty-views.ts";
-import type { Quarantined } from "../../client/workers/quarantined.ts";
+import type { QuarantinedDutyItem, UnreadableItem } from "../../client/workers/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { flag } from "../arguments/option-kinds.ts";
 import { action, command } from "../command.ts";
@@ -14,7 +14,7 @@ const run = action({
   words: "NAME",
   options: {},
   async run({ words: [name = ""], withStore, answer }) {
-    const { processed, errors, missing, outcomes } = await withStore((mill) => mill.runDuty(name));
+    const { processed, errors, missing, outcomes } = await withStore((mill) => mill.duties.run(name));
     const counted = Object.entries(outcomes).map(([outcome, count]) => `, ${outcome} ${count}`);
     const passed = missing === undefined ? "" : `; failing partitions passed over: ${missing.join(", ")}`;
     answer(
@@ -32,16 +32,19 @@ export const duties = command({
   examples: ["duties --partitions", "duties run reclaim", "duties run retention --json"],
   verbs: { run },
   async run({ options: { partitions }, withStore, answer }) {
-    const [all, quarantined] = await withStore((mill) => Promise.all([mill.duties(), mill.quarantined()]));
+    const [all, quarantined, unreadable] = await withStore((mill) =>
+      Promise.all([mill.duties.list(), mill.duties.quarantined(), mill.unreadable.list()]),
+    );
+    const needed = [...quarantined.map(quarantinedLine), ...unreadable.map(unreadableLine)];
     const lines = all.flatMap((view) => [
       cells(view),
       ...(partitions ? view.partitions.map(partitionCells) : []),
     ]);
-    answer({ duties: all, quarantined }, () =>
+    answer({ duties: all, quarantined, unreadable }, () =>
       [
         formatTable(columns, lines),
-        ...quarantined.slice(0, shownMax).map(lineOf),
-        ...(quarantined.length > shownMax ? [`and ${quarantined.length - shownMax} more`] : []),
+        ...needed.slice(0, shownMax),
+        ...(needed.length > shownMax ? [`and ${needed.length - shownMax} more`] : []),
       ].join("\n"),
     );
   },
@@ -91,11 +94,14 @@ function lastOf(lagMs: number | null): string {
 /** Quarantined items and unreadable records, below the table; `--json` has all. */
 const shownMax = 50;
 
-function lineOf(each: Quarantined): string {
-  const of = each.item === null ? "" : ` ${each.item}`;
-  const sentence =
-    each.duty === null
-      ? `unreadable: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
-      : `quarantined: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
-  return escapeText(sentence);
+function quarantinedLine({ duty, item, until, failures, error }: QuarantinedDutyItem): string {
+  return escapeText(
+    `quarantined: ${duty}${named(item)} until ${formatInstant(until)}, after ${failures} failures: ${error}`,
+  );
 }
+
+function unreadableLine({ item, ref, error }: UnreadableItem): string {
+  return escapeText(`unreadable: record${named(item)} (ref ${ref}) cannot be read: ${error}`);
+}
+
+const named = (item: string | null): string => (item === null ? "" : ` ${item}`);

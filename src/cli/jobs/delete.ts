@@ -18,10 +18,10 @@ export const deleteJob = command({
     changeOne(call, { word: "deleted" }, async (mill, id) => {
       if (call.options.unreadable) {
         // A ref may hold characters that no terminal shows or takes; it is then known by how it was shown.
-        const refs = (await mill.quarantined())
-          .flatMap((each) => (each.duty === null ? [each.ref] : []))
+        const refs = (await mill.unreadable.list())
+          .map((each) => each.ref)
           .filter((ref) => ref === id || escapeText(ref) === id);
-        if ((await mill.deleteUnreadable(refs)) > 0) return undefined;
+        if ((await mill.unreadable.delete(refs)) > 0) return undefined;
         throw new MillraceError(
           "job-not-found",
           `There is no unreadable record with the ref ${JSON.stringify(id)}; millrace duties lists all that there are.`,

@@ -305,14 +305,14 @@ describe("operating", () => {
   test("a duty run by hand returns what it did", async () => {
     await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1s" }));
     await v.advance(1000);
-    expect(await v.run(v.mill.runDuty("promote"))).toMatchObject({
+    expect(await v.run(v.mill.duties.run("promote"))).toMatchObject({
       processed: 1,
       errors: 0,
       outcomes: { promoted: 1 },
     });
-    await expect(v.mill.runDuty("nap")).rejects.toThrow(coded("invalid-option"));
-    for (const name of v.mill.dutyNames)
-      expect(await v.run(v.mill.runDuty(name))).toMatchObject({ errors: 0 });
+    await expect(v.mill.duties.run("nap")).rejects.toThrow(coded("invalid-option"));
+    for (const name of v.mill.duties.names)
+      expect(await v.run(v.mill.duties.run(name))).toMatchObject({ errors: 0 });
   });
 });
 

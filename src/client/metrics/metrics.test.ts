@@ -70,7 +70,7 @@ describe("read", () => {
     const options = { from: v.platform.now() - 10 * minuteMs, to: v.platform.now() };
     const before = await v.run(v.mill.metrics.read(options));
     await v.advance(20 * minuteMs);
-    await v.run(v.mill.runDuty("metrics"));
+    await v.run(v.mill.duties.run("metrics"));
     const { calls: _, ...after } = await v.run(v.mill.metrics.read(options));
     expect(before).toMatchObject(after);
     expect(after.all).toMatchObject({ enqueued: 3, attempts: 3 });
@@ -191,7 +191,7 @@ describe("prometheus", () => {
       await runMany([5]);
       for (const ms of [1000, 20_000, 9 * minuteMs]) {
         await v.advance(ms);
-        await v.run(v.mill.runDuty("metrics"));
+        await v.run(v.mill.duties.run("metrics"));
         expect(await count()).toBe(round);
       }
     }

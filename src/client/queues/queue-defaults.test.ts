@@ -95,7 +95,7 @@ describe("attempts and backoff of a queue", () => {
     const handle = await v.run(v.mill.enqueue(mail, 1));
     const route = aRoute({ queue: "email", name: "mail" });
     await v.run(v.store.claim(aClaim({ leaseMs: 100, offers: [{ routes: [route], max: 1, starts: 1 }] })));
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(10_000);
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "failed", reason: "crash-loop" });
   });
@@ -177,10 +177,10 @@ describe("the count of a queue", () => {
   test("keeps its newest finished jobs, however young the others are", async () => {
     await v.run(v.mill.queues.set("email", { retention: { completed: { count: 2 } } }));
     await complete(5);
-    await v.run(v.mill.runDuty("retention"));
+    await v.run(v.mill.duties.run("retention"));
     expect(await kept()).toEqual([3, 4, 10, 11, 12, 13, 14]);
     await v.run(v.mill.queues.set("email", { retention: null }));
-    await v.run(v.mill.runDuty("retention"));
+    await v.run(v.mill.duties.run("retention"));
     expect(await kept()).toHaveLength(7);
   });
 
@@ -192,18 +192,18 @@ describe("the count of a queue", () => {
     ).toMatchObject({
       retention: { completedCount: null },
     });
-    await v.run(v.mill.runDuty("retention"));
+    await v.run(v.mill.duties.run("retention"));
     expect(await kept()).toEqual([2, 3, 4, 10, 11, 12, 13, 14]);
     await v.advance(minuteMs);
     await v.run(v.mill.queues.set("audio", { retention: { completed: { age: "1s", count: 10 } } }));
-    expect(await v.run(v.mill.runDuty("retention"))).toMatchObject({ processed: 5 });
+    expect(await v.run(v.mill.duties.run("retention"))).toMatchObject({ processed: 5 });
     expect(await kept()).toEqual([2, 3, 4]);
   });
 
   test("is enforced by the duty within its sleep", async () => {
     await v.run(v.mill.queues.set("email", { retention: { completed: { count: 1 } } }));
     await complete(4);
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(2 * minuteMs);
     expect(await kept()).toEqual([3, 10, 11, 12, 13]);
   });

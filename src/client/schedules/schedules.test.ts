@@ -274,7 +274,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
   });
 
   test("a schedule without a handler goes on making jobs, which are visible", async () => {
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m" }));
     await v.advance(3 * 60_000);
     expect(await v.run(v.mill.jobs.counts())).toMatchObject({ default: { ready: 3 } });

@@ -59,7 +59,7 @@ describe("webhooks", () => {
     await v.advance(1000);
     // Prunes the change number of the webhooks and two of the submits.
     await v.run(v.store.prune({ what: "feed", olderThanMs: 0, max: 3 }));
-    await v.run(v.mill.runDuty("webhooks"));
+    await v.run(v.mill.duties.run("webhooks"));
     expect(await v.run(v.mill.webhooks.get("hook"))).toMatchObject({ gaps: 1 });
     const { jobs } = await v.run(v.mill.jobs.list({ queue: "millrace:webhooks" }));
     expect(jobs.map(({ input }) => input)).toMatchObject([{ hook: "hook", event: { kind: "submitted" } }]);

@@ -48,7 +48,7 @@ test("a duty's work is shown by partition, and for an unreachable one how long a
   failing = 2;
   for (let round = 0; round < 6; round++) await enqueueMany(4);
   await advance(21_000);
-  const views = await run(mill.duties());
+  const views = await run(mill.duties.list());
   const promote = views.find(({ duty }) => duty === "promote");
   expect(promote?.missing).toEqual([2]);
   const parts = promote?.partitions ?? [];

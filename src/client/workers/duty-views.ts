@@ -6,7 +6,7 @@ import type { Store } from "../../store/store.ts";
 interface DutyCounts {
   readonly processed: number;
   readonly errors: number;
-  /** Items in quarantine for now; `quarantined()` lists them. */
+  /** Items in quarantine for now; `mill.duties.quarantined()` lists them. */
   readonly quarantined: number;
   /** How long ago any process last did it, when that process wrote its registration; null for never. */
   readonly lagMs: number | null;

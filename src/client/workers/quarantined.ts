@@ -15,18 +15,15 @@ export interface QuarantinedDutyItem extends Omit<QuarantinedItem, "until"> {
 
 /** A record that could not be read; it is in no list and no count, and does not run. */
 export interface UnreadableItem {
-  readonly duty: null;
   /** The job's id, if it could be read. */
   readonly item: string | null;
-  /** The store's own name for the record, for `mill.deleteUnreadable`. */
+  /** The store's own name for the record, for `mill.unreadable.delete`. */
   readonly ref: string;
   /** What is wrong with it. */
   readonly error: string;
   /** When the store found it unreadable. */
   readonly at: Date;
 }
-
-export type Quarantined = QuarantinedDutyItem | UnreadableItem;
 
 export async function readQuarantinedItems(
   store: Pick<Store, "readDocs">,
@@ -40,15 +37,8 @@ export async function readUnreadableItems(
 ): Promise<readonly UnreadableItem[]> {
   const records: UnreadableItem[] = [];
   for await (const { ref, id, why, at } of allUnreadable(store))
-    records.push({ duty: null, item: id, ref, error: why, at: new Date(at) });
+    records.push({ item: id, ref, error: why, at: new Date(at) });
   return records;
-}
-
-export async function readQuarantined(
-  store: Pick<Store, "readDocs" | "readUnreadable">,
-): Promise<readonly Quarantined[]> {
-  const [items, records] = await Promise.all([readQuarantinedItems(store), readUnreadableItems(store)]);
-  return [...items, ...records];
 }
 
 /** @returns whether there were unreadable records of a job with this id. */

@@ -85,12 +85,12 @@ test("the figures of duties in all processes are summed", async () => {
   await work();
   await v.run(v.mill.enqueue(mail, 1, { delay: 500 }));
   await v.advance(21_000);
-  const views = await v.run(v.mill.duties());
+  const views = await v.run(v.mill.duties.list());
   const promote = views.find(({ duty }) => duty === "promote");
   expect(promote).toMatchObject({ processes: 1, processed: 1, errors: 0, quarantined: 0, missing: [] });
   expect(promote?.passes).toBeGreaterThanOrEqual(2);
   expect(promote?.lagMs).toBeLessThan(1500);
-  expect(views.map(({ duty }) => duty)).toEqual(v.mill.dutyNames);
+  expect(views.map(({ duty }) => duty)).toEqual(v.mill.duties.names);
 });
 
 describe("a desired state", () => {

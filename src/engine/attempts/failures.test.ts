@@ -63,7 +63,7 @@ test("onFailed that throws hurts nobody, and is logged", async () => {
     throw new Error("pager away");
   });
   const handles = await v.run(v.mill.enqueueMany([lost.with(1, { ttl: "1s" }), lost.with(2, { ttl: "1s" })]));
-  v.mill.startDuties();
+  v.mill.duties.start();
   await v.advance(10_000);
   for (const { id } of handles) expect(await v.run(v.mill.jobs.get(id))).toMatchObject({ state: "expired" });
   expect(lines).toEqual(["onFailed failed; the job is not affected"]);

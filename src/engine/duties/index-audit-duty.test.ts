@@ -19,7 +19,7 @@ test("one process of a store audits, another takes over when it is gone, and an 
       close: async () => {},
     };
     const mill = millOn(store, {}, v.platform);
-    mill.startDuties();
+    mill.duties.start();
     return mill;
   };
   const one = openProcess("one");
@@ -29,7 +29,10 @@ test("one process of a store audits, another takes over when it is gone, and an 
   expect(walks).toEqual({ one: expect.any(Number) });
   expect(walks["one"]).toBeGreaterThanOrEqual(5);
   expect(walks["one"]).toBeLessThanOrEqual(8);
-  expect(await v.run(two.runDuty("index-audit"))).toMatchObject({ processed: expect.any(Number), errors: 0 });
+  expect(await v.run(two.duties.run("index-audit"))).toMatchObject({
+    processed: expect.any(Number),
+    errors: 0,
+  });
   expect(walks["two"]).toBe(1);
   await v.run(one.close());
   await v.advance(1_300_000);

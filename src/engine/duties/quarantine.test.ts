@@ -54,11 +54,11 @@ describe("one bad item", () => {
     const bad = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     const good = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     poison(bad.id);
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
     expect(await v.run(good.peek())).toMatchObject({ status: "ended", state: "expired" });
     expect(await v.run(v.store.readJobs([bad.id]))).toMatchObject([{ state: "ready" }]);
-    expect(await v.run(v.mill.quarantined())).toMatchObject([
+    expect(await v.run(v.mill.duties.quarantined())).toMatchObject([
       { duty: "deadline", item: bad.id, error: "its page is damaged", until: expect.any(Date) },
     ]);
     expect((await v.run(v.mill.explain(bad.id)))?.why).toMatch(
@@ -70,7 +70,7 @@ describe("one bad item", () => {
   test("of a clock delays later jobs by a quarter of a second at most", async () => {
     const bad = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     poison(bad.id);
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
     for (const delay of [2100, 3700, 5300]) {
       const late = await v.run(v.mill.enqueue(plain, {}, { delay }));
@@ -91,7 +91,7 @@ describe("one bad item", () => {
     await v.advance(400_000);
     const states = await v.run(v.store.readJobs([bad!, ...good].map(({ id }) => id)));
     expect(states.map((record) => record?.state)).toEqual(["ready", "failed", "ready", "failed"]);
-    expect(await v.run(v.mill.quarantined())).toMatchObject([
+    expect(await v.run(v.mill.duties.quarantined())).toMatchObject([
       { duty: "no-handler", item: '"default" "one"' },
       { duty: "no-handler", item: bad!.id },
     ]);
@@ -116,8 +116,12 @@ describe("one bad item", () => {
     ]);
     // Without the quarantine it would be tried once a minute.
     expect(tries).toBeLessThan(15);
-    expect(await v.run(v.mill.runDuty("retention"))).toMatchObject({ outcomes: { cancelled: 0, feed: 0 } });
-    expect(await v.run(v.mill.quarantined())).toMatchObject([{ duty: "retention", item: "completed" }]);
+    expect(await v.run(v.mill.duties.run("retention"))).toMatchObject({
+      outcomes: { cancelled: 0, feed: 0 },
+    });
+    expect(await v.run(v.mill.duties.quarantined())).toMatchObject([
+      { duty: "retention", item: "completed" },
+    ]);
   });
 
   test("that hangs does not stop the others, and is quarantined like one that fails", async () => {
@@ -129,11 +133,11 @@ describe("one bad item", () => {
         : prune(request);
     const cancelled = await v.run(v.mill.enqueue(plain, {}, { delay: "1d" }));
     await v.run(v.mill.jobs.cancel(cancelled.id));
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(3_600_000);
     expect(await v.run(v.store.readJobs([cancelled.id]))).toEqual([null]);
     expect(hung).toBeLessThan(15);
-    expect(await v.run(v.mill.quarantined())).toMatchObject([
+    expect(await v.run(v.mill.duties.quarantined())).toMatchObject([
       { duty: "retention", item: "completed", error: "The store did not answer within 20s." },
     ]);
   });
@@ -146,10 +150,10 @@ describe("one bad item", () => {
       pages.push(request.cursor);
       return request.cursor === null ? audit(request) : Promise.reject(broken);
     };
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(120_000);
     expect(pages.filter((page) => page === null).length).toBeGreaterThan(1);
-    expect(await v.run(v.mill.quarantined())).toContainEqual(
+    expect(await v.run(v.mill.duties.quarantined())).toContainEqual(
       expect.objectContaining({ duty: "index-audit", item: expect.stringMatching(/^the page after /) }),
     );
   });
@@ -158,13 +162,13 @@ describe("one bad item", () => {
     const bad = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     const changeIf = v.store.changeIf.bind(v.store);
     v.store.changeIf = () => Promise.reject(broken);
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
-    expect(await v.run(v.mill.quarantined())).toHaveLength(1);
+    expect(await v.run(v.mill.duties.quarantined())).toHaveLength(1);
     v.store.changeIf = changeIf;
     await expect(v.run(bad.result())).rejects.toMatchObject({ code: "job-expired" });
     await v.advance(10);
-    expect(await v.run(v.mill.quarantined())).toEqual([]);
+    expect(await v.run(v.mill.duties.quarantined())).toEqual([]);
   });
 
   test("is not shown on behalf of a process that has stopped", async () => {
@@ -176,7 +180,7 @@ describe("one bad item", () => {
       bodies.push(...puts.filter(({ kind }) => kind === "quarantine").map(({ body = null }) => body));
       return put(puts);
     };
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
     await v.close();
     expect(bodies.at(-2)).toContain("its page is damaged");
@@ -185,9 +189,9 @@ describe("one bad item", () => {
 
   test("that is the duty itself is shown without an item", async () => {
     v.store.promoteDue = () => Promise.reject(broken);
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
-    expect(await v.run(v.mill.quarantined())).toMatchObject([
+    expect(await v.run(v.mill.duties.quarantined())).toMatchObject([
       { duty: "promote", item: null, error: "its page is damaged" },
     ]);
   });

@@ -20,7 +20,7 @@ test("jobs that are kept for days are checked ten times more rarely; an operator
     close: async () => {},
   };
   const mill = millOn(store, { retention: { completed: "1h" } }, v.platform);
-  mill.startDuties();
+  mill.duties.start();
   await v.advance(3_600_000);
   const [often, rarely] = [looks["completed jobs"] ?? 0, looks["failed jobs"] ?? 0];
   expect(often).toBeGreaterThanOrEqual(60);
@@ -32,7 +32,7 @@ test("jobs that are kept for days are checked ten times more rarely; an operator
     ...{ expired: rarely, feed: rarely },
   });
   looks = {};
-  const { outcomes } = await v.run(mill.runDuty("retention"));
+  const { outcomes } = await v.run(mill.duties.run("retention"));
   expect(Object.keys(outcomes)).toHaveLength(8);
   expect(Object.values(looks)).toEqual(Array.from({ length: 8 }, () => 1));
   await v.run(mill.close());
@@ -48,7 +48,7 @@ test("one process of a store prunes, and another goes on when it is gone", async
       return v.store.prune(request);
     };
     const mill = millOn({ ...v.store, prune, close: async () => {} }, {}, v.platform);
-    mill.startDuties();
+    mill.duties.start();
     return mill;
   };
   const one = open("one");

@@ -135,7 +135,7 @@ describe("the supervisor", () => {
 
   test("a clock that was served does not hide the next one", async () => {
     const v = await openVirtualMill();
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.run(v.mill.enqueue(job("doomed"), {}, { deadline: "10s" }));
     const late = await v.run(v.mill.enqueue(job("late"), {}, { delay: 10_100 }));
     await v.advance(10_150);
@@ -145,8 +145,8 @@ describe("the supervisor", () => {
 
   test("a duty that is switched off is refused as such, and an unknown one with the names there are", async () => {
     const v = await openVirtualMill({ duties: { retention: false } });
-    await expect(v.run(v.mill.runDuty("retention"))).rejects.toThrow("is switched off in this process");
-    await expect(v.run(v.mill.runDuty("nap"))).rejects.toThrow("known are promote, ");
+    await expect(v.run(v.mill.duties.run("retention"))).rejects.toThrow("is switched off in this process");
+    await expect(v.run(v.mill.duties.run("nap"))).rejects.toThrow("known are promote, ");
     await v.close();
   });
 

@@ -53,7 +53,7 @@ async function startProcess(): Promise<Millrace> {
   };
   const mill = millOn(shared, {}, platform);
   mills.push(mill);
-  mill.startDuties();
+  mill.duties.start();
   await advance(1);
   return mill;
 }

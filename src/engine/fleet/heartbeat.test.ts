@@ -94,13 +94,13 @@ describe.each([
 });
 
 test("a process without workers makes the same call, and its duties are shown", async () => {
-  mill.startDuties();
+  mill.duties.start();
   await tenSeconds();
   expectOneEachSecond();
-  const views = await v.run(v.mill.duties());
+  const views = await v.run(v.mill.duties.list());
   expect(views.map(({ processes }) => processes)).toEqual(views.map(() => 1));
   await v.run(mill.close());
-  expect((await v.run(v.mill.duties())).map(({ processes }) => processes)).toEqual(views.map(() => 0));
+  expect((await v.run(v.mill.duties.list())).map(({ processes }) => processes)).toEqual(views.map(() => 0));
 });
 
 test("a worker whose slots are all busy gets cancels and its desired state", async () => {

@@ -144,8 +144,8 @@ describe("one partition of four", () => {
     expect(await run(mill.jobs.counts())).toEqual({ default: { ready: elsewhere.length } });
     expect((await run(mill.describe())).warnings.join()).toMatch(/Partition 1 .*WRONGTYPE/);
     expect((await run(mill.explain(elsewhere[0] as string)))?.why).toMatch(/Partition 1 of the store/);
-    for (const duty of mill.dutyNames)
-      expect(await run(mill.runDuty(duty)), duty).toMatchObject({ errors: 1, missing: [1] });
+    for (const duty of mill.duties.names)
+      expect(await run(mill.duties.run(duty)), duty).toMatchObject({ errors: 1, missing: [1] });
     await expect(run(mill.jobs.cancel({ queue: "default" }))).rejects.toMatchObject({
       code: "store-unavailable",
     });

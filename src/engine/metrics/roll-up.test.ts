@@ -151,11 +151,11 @@ describe("a process that is killed at any of its writes", () => {
 
 test("the duty rolls up and adds up, and its metrics are there after a month but not for ever", async () => {
   const start = v.platform.now();
-  expect(await v.run(v.mill.runDuty("metrics"))).toMatchObject({
+  expect(await v.run(v.mill.duties.run("metrics"))).toMatchObject({
     outcomes: { parts: 8, minutes: 2 },
     errors: 0,
   });
-  expect(await v.run(v.mill.runDuty("metrics"))).toMatchObject({ processed: 0 });
+  expect(await v.run(v.mill.duties.run("metrics"))).toMatchObject({ processed: 0 });
   expect(await ids("minute/")).toHaveLength(2);
   // Minutes of the year 1970 are older than a month: they are kept for the shortest time only.
   await v.advance(2 * minuteMs);
@@ -164,7 +164,7 @@ test("the duty rolls up and adds up, and its metrics are there after a month but
   const minute = Math.floor(start / minuteMs);
   await store.putDocs([partPut(minute, "one-1", partTable())]);
   await v.advance(5 * minuteMs);
-  await v.run(v.mill.runDuty("metrics"));
+  await v.run(v.mill.duties.run("metrics"));
   await v.advance(29 * 86_400_000);
   expect(await ids("minute/")).toHaveLength(1);
   await v.advance(2 * 86_400_000);

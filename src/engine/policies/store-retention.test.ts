@@ -39,11 +39,11 @@ test("a process with a shorter setting does not prune what another has promised"
   const hasty = await open({ retention: { completed: "1h" } });
   await complete(v.mill);
   await v.advance(20 * dayMs);
-  await v.run(hasty.runDuty("retention"));
-  await v.run((await open({})).runDuty("retention"));
+  await v.run(hasty.duties.run("retention"));
+  await v.run((await open({})).duties.run("retention"));
   expect(await kept()).toBe(1);
   await v.advance(11 * dayMs);
-  await v.run(hasty.runDuty("retention"));
+  await v.run(hasty.duties.run("retention"));
   expect(await kept()).toBe(0);
 });
 
@@ -55,12 +55,12 @@ test("of the counts that processes declare the greatest is kept, and a call make
   });
   for (let index = 0; index < 6; index++) await complete(v.mill);
   const asked = await open({});
-  await v.run(asked.runDuty("retention"));
+  await v.run(asked.duties.run("retention"));
   expect(await kept()).toBe(5);
   expect(await v.run(v.mill.retention.set({ completed: { count: 2 } }))).toMatchObject({
     ...{ completedMs: dayMs, completedCount: 2 },
   });
-  await v.run(asked.runDuty("retention"));
+  await v.run(asked.duties.run("retention"));
   expect(await kept()).toBe(2);
 });
 
@@ -80,7 +80,7 @@ test("a process without options, such as the command line, prunes by what the st
   await complete(v.mill);
   await v.advance(2 * hourMs);
   const asked = await open({});
-  await v.run(asked.runDuty("retention"));
+  await v.run(asked.duties.run("retention"));
   expect(await kept()).toBe(0);
 });
 
@@ -124,11 +124,11 @@ test("while the document cannot be read nothing that depends on it is pruned; se
   await complete(v.mill);
   await v.run(v.store.putDocs([{ kind: "settings", id: "retention", body: "{", guard: "any" }]));
   await v.advance(100 * dayMs);
-  const pass = await v.run(mill.runDuty("retention"));
+  const pass = await v.run(mill.duties.run("retention"));
   expect(pass.errors).toBe(1);
   expect(Object.keys(pass.outcomes)).toEqual(["kept", "documents"]);
   expect(await kept()).toBe(1);
   await v.run(mill.retention.set({ completed: "1d" }));
-  await v.run(mill.runDuty("retention"));
+  await v.run(mill.duties.run("retention"));
   expect(await kept()).toBe(0);
 });

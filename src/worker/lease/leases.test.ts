@@ -77,7 +77,7 @@ describe("leases", () => {
 
   test("of jobs that never started give the attempt back, but not for ever", async () => {
     const handle = await v.run(v.mill.enqueue(slow, {}));
-    v.mill.startDuties();
+    v.mill.duties.start();
     for (let crash = 1; crash <= 20; crash++) {
       await v.run(
         v.store.claim({
@@ -285,7 +285,7 @@ describe("aborts", () => {
   });
 
   test("a deadline and a time-to-live end a waiting job as expired", async () => {
-    v.mill.startDuties();
+    v.mill.duties.start();
     const late = await v.run(v.mill.enqueue(slow, {}, { deadline: "5s" }));
     const stale = await v.run(v.mill.enqueue(slow, {}, { delay: "5s", ttl: "10s" }));
     await expect(v.run(late.result())).rejects.toMatchObject({ code: "job-expired" });

@@ -48,7 +48,7 @@ async function start(run: (signal: AbortSignal) => Promise<string>): Promise<str
   const { id } = await v.run(mill.enqueue(crunch, null));
   await v.run(started.promise);
   await v.advance(1000);
-  v.mill.startDuties();
+  v.mill.duties.start();
   return id;
 }
 

@@ -94,10 +94,10 @@ describe("a job of which a part cannot be read", () => {
       ...damaged.map(([, , fields], at) => aJob({ id: `bad-${at}`, ...fields })),
     );
     await v.run(v.store.claim(aClaim({ max: 100 })));
-    v.mill.startDuties();
+    v.mill.duties.start();
     await v.advance(60_000);
     expect(await v.run(v.mill.jobs.counts())).toEqual({ mail: { ready: 1 + damaged.length } });
-    expect(await v.run(v.mill.quarantined())).toEqual([]);
+    expect(await v.run(v.mill.unreadable.list())).toEqual([]);
   });
 });
 

@@ -96,7 +96,7 @@ describe("the reason given to cancel a running job", () => {
       }),
     );
     await v.run(v.mill.jobs.cancel(id, reason));
-    v.mill.startDuties();
+    v.mill.duties.start();
     await expect(v.run(v.mill.handle(id).result())).rejects.toThrow(reason);
     expect(await v.run(v.mill.jobs.get(id))).toMatchObject({ state: "cancelled", reason });
   });
