@@ -3,9 +3,6 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { handler, job } from "../../src/index.ts";
 import type { KeyedSignalAnswer, KeyedSignalOptions } from "../../src/index.ts";
-import { MillraceError } from "../../src/model/error.ts";
-import type { ReadDocsRequest } from "../../src/store/operations.ts";
-import type { DocPut } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { millOn } from "../support/mill-on.ts";
 import { useVirtualMill } from "../support/virtual/use-virtual-mill.ts";
@@ -160,35 +157,46 @@ test("code that waits at another key than before diverges", async () => {
   expect(JSON.stringify(view?.attempts)).toContain('at the key \\"p-1');
 });
 
-/** Fails one call, before or after it took effect, as if its process had died there. */
+/** The store of a process that dies at one call, before or after it took effect: nothing of it goes on. */
 function dyingAt(name: "putDocs" | "readDocs" | "changeIf", at: number, isAfter: boolean): Store {
   let calls = 0;
-  const call = v.store[name] as (request: never) => Promise<unknown>;
-  const dies = async (request: readonly DocPut[] | ReadDocsRequest): Promise<unknown> => {
-    calls += 1;
-    if (calls !== at) return call(request as never);
-    if (isAfter) await call(request as never);
-    throw new MillraceError("store-unavailable", "it died", { outcome: "unknown" });
-  };
-  return { ...v.store, [name]: dies, close: async () => undefined } as Store;
+  let isDead = false;
+  const never = (): Promise<never> => new Promise(() => undefined);
+  const methods = (["submit", "putDocs", "readDocs", "changeIf"] as const).map((method) => {
+    const call = v.store[method] as (request: never) => Promise<unknown>;
+    const made = async (request: never): Promise<unknown> => {
+      if (isDead) return never();
+      if (method !== name || ++calls !== at) return call(request);
+      isDead = true;
+      if (isAfter) await call(request);
+      return never();
+    };
+    return [method, made] as const;
+  });
+  return { ...v.store, ...Object.fromEntries(methods), close: async () => undefined } as Store;
 }
 
 test.each([
-  ["putDocs", false],
-  ["putDocs", true],
-  ["readDocs", false],
-  ["changeIf", false],
-  ["changeIf", true],
-] as const)("a sender that dies at %s, after it: %s, leaves the rest to the duty", async (name, isAfter) => {
-  const id = await enqueue();
-  await work();
-  const sender = millOn(dyingAt(name, 1, isAfter), { log: false }, v.platform);
-  await v.run(sender.signal({ key: "p-1" }, "paid", { ref: "left" }).catch(() => null));
-  await v.advance(10_000);
-  expect(await resultOf(id)).toBe("left");
-  // It is nobody else's.
-  expect(await resultOf(await enqueue())).toBe("suspended");
-});
+  ["putDocs", 1, false],
+  ["putDocs", 1, true],
+  ["putDocs", 2, false],
+  ["putDocs", 2, true],
+  ["readDocs", 1, false],
+  ["changeIf", 1, false],
+  ["changeIf", 1, true],
+] as const)(
+  "a sender that dies at %s %d, after it: %s, leaves the rest to the duty",
+  async (name, at, isAfter) => {
+    const id = await enqueue();
+    await work();
+    const sender = millOn(dyingAt(name, at, isAfter), { log: false }, v.platform);
+    await v.run(sender.signal({ key: "p-1" }, "paid", { ref: "left" }).catch(() => null));
+    await v.advance(10_000);
+    expect(await resultOf(id)).toBe("left");
+    // It is nobody else's.
+    expect(await resultOf(await enqueue())).toBe("suspended");
+  },
+);
 
 test("wrong calls are refused with a code before anything is written", async () => {
   await work();
