@@ -225,6 +225,8 @@ export type Hint =
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string }
   /** These running jobs have written output. */
   | { readonly kind: "output"; readonly ids: readonly string[] }
+  /** Calls of this process have met N records that cannot be read, and kept them apart. Others are not notified. */
+  | { readonly kind: "unreadable"; readonly count: number }
   /** The journals of these running jobs of the owner have grown. */
   | { readonly kind: "signalled"; readonly ids: readonly string[]; readonly owner: string };
 

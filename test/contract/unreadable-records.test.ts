@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Logger } from "../../src/engine/log/logger.ts";
 import { silentLogger } from "../../src/engine/log/logger.ts";
-import { job } from "../../src/index.ts";
+import { handler, job } from "../../src/index.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
@@ -111,6 +111,29 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       expect(await mill.unreadable.delete(["no ref", "7:none", ref])).toBe(1);
       expect(await mill.unreadable.list()).toEqual([]);
       expect((await mill.jobs.get(sound))?.state).toBe("scheduled");
+    } finally {
+      await mill.close();
+    }
+  });
+
+  test("a record that cannot be read is said when it is met, and counts as an error of a pass", async () => {
+    const { store, damage } = await open();
+    const met: unknown[] = [];
+    const error: Logger["error"] = (message, fields) =>
+      void (message.includes("kept apart") && met.push(fields?.["count"]));
+    const mill = millOn(store, { log: { ...silentLogger, error } });
+    const errors = async (): Promise<number> =>
+      (await mill.duties()).reduce((sum, duty) => sum + duty.errors, 0);
+    try {
+      await mill.work([handler(job<number>("other"), () => undefined)]);
+      const handles = await mill.enqueueMany(
+        [1, 2].map((n) => job<number>("plain").with(n, { delay: "1h" })),
+      );
+      const [bad, sound] = handles.map(({ id }) => id) as [string, string];
+      await damage([bad]);
+      expect((await mill.jobs.list({ name: "plain" })).jobs.map(({ id }) => id)).toEqual([sound]);
+      await expect.poll(() => met).toEqual([1]);
+      await expect.poll(errors, { timeout: 30_000 }).toBe(1);
     } finally {
       await mill.close();
     }

@@ -37,6 +37,7 @@ export class DutyLoop {
   readonly #count: DutyCount;
   readonly #needs: DutyLoopNeeds;
   readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
+  readonly #takeUnreadable: () => number;
   readonly #backoff: Backoff;
   readonly #line: RepeatedLine;
   #isStopping = false;
@@ -48,14 +49,23 @@ export class DutyLoop {
   /** The time of the next pass was set from outside. */
   #isWoken = false;
 
-  /** @param ended called after every pass, with null for a failed one. */
-  constructor(needs: DutyLoopNeeds, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
+  /**
+   * @param ended called after every pass, with null for a failed one.
+   * @param takeUnreadable how many unreadable records were met since it was called last: errors of the pass.
+   */
+  constructor(
+    needs: DutyLoopNeeds,
+    duty: Duty,
+    ended: (loop: DutyLoop, pass: DutyPass | null) => void,
+    takeUnreadable: () => number,
+  ) {
     this.#needs = needs;
     this.duty = duty;
     this.#count = new DutyCount(needs.platform);
     this.#backoff = new Backoff(needs.platform, failedMs);
     this.#line = new RepeatedLine(needs, "warn", `duty ${duty.name} failed and starts again`);
     this.#ended = ended;
+    this.#takeUnreadable = takeUnreadable;
   }
 
   start(): void {
@@ -112,7 +122,8 @@ export class DutyLoop {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
       this.#isWoken = false;
       try {
-        const pass = await answersWithin(this.#needs.platform, this.duty.pass(), passMaxMs);
+        const own = await answersWithin(this.#needs.platform, this.duty.pass(), passMaxMs);
+        const pass = { ...own, errors: own.errors + this.#takeUnreadable() };
         this.#trouble = null;
         this.#line.over();
         this.#backoff.succeeded();

@@ -41,6 +41,8 @@ export class Supervisor {
   /** Null in a process whose promote duty is switched off. */
   readonly #clockAnswers: ClockAnswers | null;
   #alarmAgainUs = 0;
+  /** Records that no pass has counted yet. */
+  #unreadable = 0;
   /** The content of the quarantine document in the store; null if that is not known. */
   #written: string | null = "[]";
   #toLog: readonly QuarantinedItem[] = [];
@@ -57,8 +59,11 @@ export class Supervisor {
       clockDuty === undefined ? null : new ClockAnswers(needs, clockDuty, () => this.#wake("clock", 0));
     this.#loops = duties.map(
       (duty) =>
-        new DutyLoop(needs, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
-          this.#ended(loop, pass),
+        new DutyLoop(
+          needs,
+          duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty,
+          (loop, pass) => this.#ended(loop, pass),
+          () => this.#takeUnreadable(),
         ),
     );
     this.#docsLoop = this.#loops.find(({ duty }) => duty.servesDocs === true);
@@ -68,6 +73,7 @@ export class Supervisor {
     const unwatch = this.#needs.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
+      else if (hint.kind === "unreadable") this.#metUnreadable(hint.count);
     });
     this.#leave.push(unwatch);
     const { clocks, webhookDocs } = this.#needs;
@@ -115,6 +121,18 @@ export class Supervisor {
     if (this.#written !== "[]") this.#put([]);
     if (this.#logging !== null) await settlesWithin(this.#needs.platform, this.#logging, graceMs);
     return [...left];
+  }
+
+  /** Said when it is met; the index audit names the records. */
+  #metUnreadable(count: number): void {
+    this.#unreadable += count;
+    this.#needs.log.error("records cannot be read and were kept apart", { count });
+  }
+
+  #takeUnreadable(): number {
+    const met = this.#unreadable;
+    this.#unreadable = 0;
+    return met;
   }
 
   #ended(loop: DutyLoop, pass: DutyPass | null): void {

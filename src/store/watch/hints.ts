@@ -17,6 +17,8 @@ export interface Hints {
   hasPromoted: boolean;
   /** Whether the feed has grown. */
   hasEmitted: boolean;
+  /** How many records the calls of this process could not read; other processes are not notified. */
+  unreadable: number;
   /** Routes of which another process has claimed all ready jobs. */
   taken: Set<number>;
   finished: string[];
@@ -29,7 +31,7 @@ export interface Hints {
 
 export function emptyHints(): Hints {
   const lists = { finished: [], cancels: [], signals: [], outputs: [] };
-  const flags = { hasDueDocs: false, hasPromoted: false, hasEmitted: false };
+  const flags = { hasDueDocs: false, hasPromoted: false, hasEmitted: false, unreadable: 0 };
   return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
@@ -38,7 +40,9 @@ export function isEmpty(hints: Hints): boolean {
   const { finished, cancels, signals, outputs } = hints;
   const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
   const hasNoIds = finished.length + cancels.length + signals.length + outputs.length === 0;
-  return hasNoClock && hasNoIds && !hasEmitted && routes.size === 0 && taken.size === 0;
+  return (
+    hasNoClock && hasNoIds && !hasEmitted && hints.unreadable === 0 && routes.size === 0 && taken.size === 0
+  );
 }
 
 export function hintDue(hints: Hints, inMs: number): void {
@@ -97,6 +101,7 @@ export function contractHints(emitted: Hints): Hint[] {
   for (const [owner, ids] of byOwner(signals)) hints.push({ kind: "signalled", ids, owner });
   // Followers of the feed read it after any hint.
   if (hasEmitted && hints.length === 0) hints.push({ kind: "emitted", partition: 0 });
+  if (emitted.unreadable > 0) hints.push({ kind: "unreadable", count: emitted.unreadable });
   return hints;
 }
 

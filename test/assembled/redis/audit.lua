@@ -54,6 +54,7 @@ serve("repair", FREES, function(c)
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
   end
   writeRecords(c)
+  return c.kept or 0
 end)
 
 -- An id whose job is gone or was kept as unreadable is taken out. Answers how many repairs that took.

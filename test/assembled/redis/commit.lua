@@ -432,8 +432,8 @@ local function emitCall(c)
     call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels, signals, outputs))
   end
   local hint = { routes, due, finished, cancels, hasEvents and 1 or 0 }
-  if signals ~= "" or outputs ~= "" then
-    hint[6], hint[7] = signals, outputs
+  if signals ~= "" or outputs ~= "" or c.kept then
+    hint[6], hint[7], hint[8] = signals, outputs, c.kept
   end
   return hint
 end

@@ -6,6 +6,7 @@ import { isMillraceError } from "../../../model/error.ts";
 import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
 import type { UnreadableAnswer } from "../../../store/upkeep.ts";
 import type { Platform } from "../../../platform/platform.ts";
+import { emptyHints } from "../../../store/watch/hints.ts";
 import { callRead, callWrite, onlyRow } from "../functions/call.ts";
 import type { Calls } from "../functions/call.ts";
 import { readFields } from "../functions/columns.ts";
@@ -16,6 +17,7 @@ export async function keepUnreadable(calls: Calls, ids: readonly string[] | null
   const [count] = onlyRow(
     await callWrite(calls, "keep_unreadable_v1", [ids === null ? null : ids.map(packText)]),
   );
+  calls.emit({ ...emptyHints(), unreadable: Number(count) }, true);
   return Number(count);
 }
 

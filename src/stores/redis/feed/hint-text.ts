@@ -10,7 +10,7 @@ import { rowsOf } from "../packing/value-text.ts";
 
 type Answer = [
   ...[routes: string, due: string, finished: string, cancels: string],
-  ...[hasEvents?: number, signals?: string, outputs?: string],
+  ...[hasEvents?: number, signals?: string, outputs?: string, kept?: number],
 ];
 
 /** In front of the earliest clock: documents are due already. */
@@ -21,9 +21,10 @@ const dueDocs = "0,";
  * and jobs that have written output.
  */
 export function readHints(answer: unknown): Hints {
-  const [routes, due, finished, cancels, hasEvents, signals, outputs] = answer as Answer;
+  const [routes, due, finished, cancels, hasEvents, signals, outputs, kept = 0] = answer as Answer;
   const hints = emptyHints();
   hints.hasEmitted = hasEvents === 1;
+  hints.unreadable = kept;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   const hasDueDocs = due.startsWith(dueDocs);
   const clock = hasDueDocs ? due.slice(dueDocs.length) : due;

@@ -3,7 +3,7 @@
  * and whoever meets it keeps it as unreadable or takes it out, and goes on with its neighbours.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Store } from "../../../store/store.ts";
+import type { Hint, Store } from "../../../store/store.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { expectEndWithout } from "../../../../test/support/lost-members.ts";
@@ -301,7 +301,11 @@ test("an index of another type stops the promotion of its route alone, and is sh
   await redis.admin.del(index);
   await redis.admin.set(index, "another program's");
   platform.advance(10);
+  const hints: Hint[] = [];
+  const unwatch = store.watch((hint) => hints.push(hint));
   expect(await store.promoteDue({ max: 9 })).toEqual({ count: 1, more: false, nextDueInMs: 60_000 });
+  expect(hints).toContainEqual({ kind: "unreadable", count: 1 });
+  unwatch();
   expect(await store.readJobs(["a", "b"])).toMatchObject([{ state: "scheduled" }, { state: "ready" }]);
   const { records } = await store.readUnreadable({ after: null, max: 9 });
   expect(records).toMatchObject([{ ref: `index:${index}`, id: null, at: platform.now() }]);

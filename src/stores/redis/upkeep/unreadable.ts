@@ -1,4 +1,5 @@
 /** Records that cannot be read (unreadable.lua.ts): seen, deleted, and kept as unreadable where a read met them. */
+import { emptyHints } from "../../../store/watch/hints.ts";
 import type { Calls, Operation } from "../connection/call.ts";
 import { fieldEnd, rowsOf, unpackText } from "../packing/value-text.ts";
 
@@ -26,9 +27,10 @@ export const deleteUnreadable: Operation<"deleteUnreadable"> = async ({ connecti
  * A read met jobs that it could not read, or entries where no job belongs. It has passed over them; whoever meets them
  * next tries again where this fails, so that the read does not fail with it.
  */
-export async function repair({ connection }: Calls, handles: readonly string[]): Promise<void> {
+export async function repair(calls: Calls, handles: readonly string[]): Promise<void> {
   if (handles.length === 0) return;
-  await connection.write("mr1_repair", handles).catch(() => undefined);
+  const kept = (await calls.connection.write("mr1_repair", handles).catch(() => 0)) as number;
+  calls.hint({ ...emptyHints(), unreadable: kept });
 }
 
 /** The same for ids whose job could not be read, or was kept as unreadable before: its record gets the id. */

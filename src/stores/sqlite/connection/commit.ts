@@ -160,7 +160,8 @@ export function commitCalls(
     const done = runCalls(commit, calls);
     stage = "commit";
     statements("COMMIT").run();
-    return done;
+    if (retries === 0) return done;
+    return { ...done, hints: [...done.hints, { kind: "unreadable", count: retries }] };
   } catch (error) {
     if (stage !== "begin") rollBack(session);
     if (stage !== "run") return failed(session, calls, error, stage === "commit" && isWriting);
