@@ -6,8 +6,7 @@
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantinedItems, readUnreadableItems } from "../../client/workers/quarantined.ts";
-import { cancelKind } from "../../engine/flows/requested-changes.ts";
-import { replayKind } from "../../engine/flows/replay-flow.ts";
+import { cancelKind, replayKind } from "../../model/flow/requested-change.ts";
 import { unlessMissing } from "../../client/jobs/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";

@@ -11,7 +11,7 @@ import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
 import { actOnWork } from "../budgets/act-on-counts.ts";
 import { workKind } from "../budgets/budget-docs.ts";
-import { cancelKind, carryOutAll } from "../flows/requested-changes.ts";
+import { carryOutAll } from "../flows/requested-changes.ts";
 import { broadcastKind, carryOutBroadcasts, deliverSignals, signalKind } from "../durable/kept-signals.ts";
 import {
   carryOutKeyedSignals,
@@ -20,7 +20,7 @@ import {
   lookAtWaits,
 } from "../durable/keyed-signals.ts";
 import { doDeferredWork } from "../flows/deferred-work.ts";
-import { replayKind } from "../flows/replay-flow.ts";
+import { cancelKind, replayKind } from "../../model/flow/requested-change.ts";
 import { stepBackfills } from "../schedules/backfills.ts";
 import { fireSchedules } from "../schedules/fire-schedules.ts";
 import type { Look } from "../schedules/fire-schedules.ts";

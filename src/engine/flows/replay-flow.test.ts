@@ -1,3 +1,4 @@
+import { replayKind } from "../../model/flow/requested-change.ts";
 import { expect, test } from "vitest";
 import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -6,7 +7,7 @@ import type { Doc } from "../../store/records.ts";
 import { createServices } from "../services.ts";
 import type { Services } from "../services.ts";
 import { flow } from "./flow.ts";
-import { makeReplayPlan, replayFlow, replayKind } from "./replay-flow.ts";
+import { makeReplayPlan, replayFlow } from "./replay-flow.ts";
 
 const v = useVirtualMill();
 const { begin } = flowsOn(v);

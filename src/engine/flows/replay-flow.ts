@@ -3,6 +3,7 @@
  * from the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken
  * is not taken again, and a node that was changed by somebody else is left as it is.
  */
+import { replayKind } from "../../model/flow/requested-change.ts";
 import { noteNewRound } from "../../model/job/attempt-log.ts";
 import type { Block } from "../../model/job/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
@@ -23,8 +24,6 @@ import type { Needs } from "../services.ts";
 import { allMembers, changeAsRead, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 
 type ReplayFlowNeeds = Needs<"store" | "changes" | "reads">;
-
-export const replayKind = "flow-replay";
 
 /** @returns the plan, which is empty where nothing has to come back. */
 export async function makeReplayPlan(

@@ -6,6 +6,7 @@
  *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
  *   flow-replay   nodes run again, and what waits for them waits again (replay-flow.ts)
  */
+import { cancelKind, replayKind } from "../../model/flow/requested-change.ts";
 import { MillraceError } from "../../model/error.ts";
 import { flowQueue } from "../../model/flow/flow-meta.ts";
 import type { ReplayAsked } from "../../model/flow/plan-replay.ts";
@@ -16,11 +17,9 @@ import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
 import { decideNow } from "./deferred-work.ts";
 import type { DeferredWorkEnd } from "./deferred-work.ts";
-import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
+import { makeReplayPlan, plannedReplay, replayFlow } from "./replay-flow.ts";
 
 type RequestNeeds = Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">;
-
-export const cancelKind = "flow-cancel";
 
 /** A part is no flow: it is cancelled and its nodes are replayed by their own ids. */
 export async function readFlow(needs: Needs<"reads">, id: string): Promise<JobRecord> {

@@ -15,7 +15,7 @@ import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
 import { allMembers, changeAsRead, flowMetaOf } from "./members.ts";
-import { replayKind } from "./replay-flow.ts";
+import { replayKind } from "../../model/flow/requested-change.ts";
 
 type SkipNeeds = Needs<"store" | "changes" | "reads" | "policies">;
 
