@@ -12,6 +12,7 @@ import { observerOfSink } from "./attempts/attempt-sink.ts";
 import { failureReporter } from "./attempts/failures.ts";
 import type { ReportFailure } from "./attempts/failures.ts";
 import { Budgets } from "./budgets/budgets.ts";
+import { guardedTelemetry } from "./attempts/guarded-telemetry.ts";
 import { callersStore } from "./calls/callers-store.ts";
 import { createStoreBatchers } from "./calls/store-batchers.ts";
 import type { StoreBatchers } from "./calls/store-batchers.ts";
@@ -94,9 +95,10 @@ export function createServices(
   log: Logger,
 ): Services {
   const { codeDefaults, retention: declared, onAttempt, onFailed, hasMetrics, ...shared } = settings;
-  const { coder, giveUpMs, enqueueMiddleware, telemetry } = shared;
+  const { coder, giveUpMs, enqueueMiddleware } = shared;
 
   const repeated = new RepeatedLines({ log, platform });
+  const telemetry = shared.telemetry === null ? null : guardedTelemetry(shared.telemetry, { repeated });
   const metrics = hasMetrics ? new MetricRecorder({ store: given, platform, repeated }) : null;
   const store = metrics === null ? given : meteredStore(given, platform, metrics);
   const callers = callersStore(store, { platform, giveUpMs });
@@ -138,6 +140,7 @@ export function createServices(
 
   return {
     ...shared,
+    telemetry,
     ...{ platform, log, repeated, metrics, store, callersStore: callers, flush, ids },
     ...batchers,
     ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },

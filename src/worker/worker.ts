@@ -44,7 +44,16 @@ import type { WorkerSettings } from "./worker-settings.ts";
 
 /** What the worker itself needs, and what its parts need. */
 export type WorkerNeeds = Needs<
-  "store" | "platform" | "log" | "records" | "backoffs" | "router" | "handled" | "heartbeat" | "queuePolicies"
+  | "store"
+  | "platform"
+  | "log"
+  | "records"
+  | "backoffs"
+  | "router"
+  | "handled"
+  | "heartbeat"
+  | "queuePolicies"
+  | "metrics"
 > &
   (ClaimTriggersNeeds & SlotsNeeds & AttemptRunnerNeeds & SettlingNeeds & AbortingNeeds);
 
@@ -308,6 +317,9 @@ export class JobWorker implements Worker {
     this.#renewal.leave();
     if (this.#leaveFleet !== null) await settlesWithin(platform, this.#leaveFleet(), abortGraceMs);
     for (const leave of this.#leave) leave();
+    // Its last attempts are counted too, if the process ends without closing its Millrace.
+    const counted = this.#needs.metrics?.flush() ?? Promise.resolve();
+    await settlesWithin(platform, counted, abortGraceMs);
     this.#shared.stopped(this);
     return { notStopped: this.running, ...(this.#lost === null ? {} : { lost: this.#lost }) };
   }

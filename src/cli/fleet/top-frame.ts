@@ -89,7 +89,7 @@ export function topFrame(before: TopLook | null, look: TopLook, rows: number): r
   const trouble = topTrouble(queues, look.workers).map(escapeText);
   const running = queues.reduce((sum, queue) => sum + queue.running, 0);
   const done = queues.reduce((sum, { completedPerSecond }) => sum + completedPerSecond, 0);
-  const head = `${look.workers.length} workers, ${running} running, ${rate(done)} completed per second`;
+  const head = `${look.workers.length} worker${look.workers.length === 1 ? "" : "s"}, ${running} running, ${rate(done)} completed per second`;
   const parts = [
     trouble.length === 0 ? ["no trouble"] : trouble.map((line) => `! ${line}`),
     queueTable(queues).split("\n"),

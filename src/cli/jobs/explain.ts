@@ -13,7 +13,8 @@ export const explain = command({
     const explanation = await withStore((mill) => mill.explain(id));
     if (explanation === null) throw noSuchJob(id);
     const { state, why, expectedAt, readyLikeThis } = explanation;
-    const lines = [`${state}: ${escapeText(why)}`];
+    // Of a job that has ended the sentence names the state itself.
+    const lines = [why.startsWith("It ended as ") ? escapeText(why) : `${state}: ${escapeText(why)}`];
     if (expectedAt !== null)
       lines.push(`expected ${formatAge(expectedAt, platform.now())} (${formatInstant(expectedAt)})`);
     if (state === "ready") lines.push(`ready jobs like this one: ${readyLikeThis}`);

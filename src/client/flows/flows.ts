@@ -27,6 +27,7 @@ import type { Results } from "../../engine/calls/results.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { readCursor } from "../jobs/job-filter.ts";
+import { thrownAs } from "../jobs/job-handle.ts";
 import type { WaitForOptions } from "../jobs/job-handle.ts";
 
 type FlowsNeeds = Needs<
@@ -265,7 +266,9 @@ export class Flows {
       first === undefined
         ? ""
         : `: ${pathOfId(first.id)} ${first.reason}${last === undefined ? "" : `, ${last.name}: ${last.message}`}`;
-    return new MillraceError("flow-failed", `${title}${detail}`, { cause: last });
+    return new MillraceError("flow-failed", `${title}${detail}`, {
+      cause: last === undefined ? undefined : thrownAs(last),
+    });
   }
 
   async #mustRead(id: string): Promise<JobRecord> {

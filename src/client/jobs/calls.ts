@@ -24,7 +24,7 @@ import type { NewJob, JobRecord } from "../../store/records.ts";
 import { cancelWaiting } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { JobChanges } from "./job-changes.ts";
-import { noSuchJob, resultOf } from "./job-handle.ts";
+import { noSuchJob, resultExpired, resultOf } from "./job-handle.ts";
 import type { Jobs } from "./jobs.ts";
 
 type CallsNeeds = Needs<
@@ -106,7 +106,11 @@ export class Calls {
       const check = (found: JobRecord): void => checkIsJob(found, job.name);
       const record = await this.#results.wait(id, { timeoutMs, signal, submitted, check });
       if (record === null) throw noSuchJob(id);
-      return answerOf(needs, record, job.name);
+      const { keepsResult } = needs.policies.read(record.policy, record.queue);
+      const result = resultOf(needs, record, job.name);
+      // One that was there before the call may keep no result.
+      if (result === undefined && keepsResult === false) throw resultExpired(record);
+      return result;
     } catch (error) {
       if (!isMillraceError(error, "wait-timeout") && !isMillraceError(error, "aborted")) throw error;
       if (given.cancel !== false) this.#cancelOnceMade(submitted, given.cancel);
@@ -175,16 +179,6 @@ function checkAnswerable(
   throw invalidOption(
     `${what}: ${kept.what} of this job ${how}. Keep it longer (keepResult, retention), or enqueue the job instead.`,
   );
-}
-
-/** @returns the result of a completed job; a job that existed before the call may keep none, which is an error. */
-function answerOf(needs: Needs<"platform" | "coder" | "policies">, record: JobRecord, name: string): unknown {
-  const result = resultOf(needs, record, name);
-  if (result !== undefined) return result;
-  const { keepsResult } = needs.policies.read(record.policy, record.queue);
-  const goneAt = keepsResult === true ? Infinity : (record.endedAt ?? 0) + Number(keepsResult);
-  if (needs.platform.now() < goneAt) return undefined;
-  throw new MillraceError("result-expired", `The result of the job ${record.id} (${name}) is not kept.`);
 }
 
 const fates = {

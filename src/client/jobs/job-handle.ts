@@ -4,6 +4,7 @@ import type { Results } from "../../engine/calls/results.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { ErrorRecord } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { TerminalState } from "../../model/job/job-state.ts";
@@ -38,7 +39,7 @@ export type Peek<Result> =
  * own.
  */
 export interface HandleSurroundings {
-  readonly needs: Needs<"coder" | "reads">;
+  readonly needs: Needs<"coder" | "reads" | "platform" | "policies">;
   readonly jobs: Jobs;
   readonly results: Results;
   /** Whether the job is made only with the caller's commit. */
@@ -102,13 +103,25 @@ export class JobHandle<Result = unknown> {
 }
 
 /**
- * @returns the result of an ended job; undefined if it has none. @param name that of the definition of the result's
- * type.
+ * @returns the result of an ended job; undefined if it has none. Throws if its time is over. @param name that of the
+ * definition of the result's type.
  */
-export function resultOf(needs: Needs<"coder">, record: JobRecord, name: string | null): unknown {
+export function resultOf(
+  needs: Needs<"coder" | "platform" | "policies">,
+  record: JobRecord,
+  name: string | null,
+): unknown {
   checkIsJob(record, name);
   if (record.state !== "completed") throw endError(record);
-  return record.result === null ? undefined : needs.coder.decode(record.result);
+  if (record.result !== null) return needs.coder.decode(record.result);
+  const { keepsResult } = needs.policies.read(record.policy, record.queue);
+  const goneAt = typeof keepsResult === "number" ? (record.endedAt ?? 0) + keepsResult : Infinity;
+  if (needs.platform.now() < goneAt) return undefined;
+  throw resultExpired(record);
+}
+
+export function resultExpired({ id, name }: JobRecord): MillraceError {
+  return new MillraceError("result-expired", `The result of the job ${id} (${name}) is not kept any more.`);
 }
 
 export function noSuchJob(id: string): MillraceError {
@@ -132,6 +145,15 @@ function endError(record: JobRecord): MillraceError {
   return new MillraceError(
     codes[state],
     `The job ${record.id} (${record.name}) ended as ${state} (${record.reason})${detail}`,
-    { cause: last },
+    { cause: last === undefined ? undefined : thrownAs(last) },
   );
+}
+
+/** What an attempt threw, as an Error again: with the name, the message and the stack that it had in its worker. */
+export function thrownAs({ name, message, stack, code, cause }: ErrorRecord): Error {
+  const error = new Error(message, cause === undefined ? undefined : { cause: thrownAs(cause) });
+  const own = { name, ...(stack === undefined ? {} : { stack }), ...(code === undefined ? {} : { code }) };
+  for (const [key, value] of Object.entries(own))
+    Object.defineProperty(error, key, { value, configurable: true, writable: true });
+  return error;
 }

@@ -8,6 +8,7 @@ import { limit } from "../../engine/limits/limit-definition.ts";
 import { MetricTotals } from "../../model/metrics/metric-totals.ts";
 import { Throttled } from "../../worker/control.ts";
 import { handler } from "../../worker/handler.ts";
+import { metricKind } from "../../engine/metrics/metric-docs.ts";
 import { metricFamilies } from "./metric-families.ts";
 
 const v = useVirtualMill();
@@ -28,6 +29,14 @@ async function runMany(inputs: readonly number[]): Promise<void> {
 }
 
 describe("read", () => {
+  test("the last attempts of a worker are there once it has stopped", async () => {
+    const worker = await v.run(v.mill.work([handler(send, () => undefined)]));
+    await runMany([1, 2, 3]);
+    await v.run(worker.stop());
+    const { docs } = await v.run(v.store.readDocs({ kind: metricKind, prefix: "", after: null, max: 10 }));
+    expect(docs.length).toBeGreaterThan(0);
+  });
+
   test("percentiles of a long period are those of all its attempts, not averages of its minutes", async () => {
     await work();
     // First a minute of many quick jobs, then one of few slow jobs.

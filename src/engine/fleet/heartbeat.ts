@@ -14,6 +14,8 @@ import type { Timer } from "../../platform/platform.ts";
 import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut, PutEvent } from "../../store/records.ts";
 import type { DutyFigures } from "../duties/duty-figures.ts";
+import { isMillraceError } from "../../model/error.ts";
+import { RepeatedLine } from "../log/repeated-line.ts";
 import { allDocs, docsPageMax } from "../docs/all-docs.ts";
 import type { Needs } from "../services.ts";
 import { answersWithin } from "../calls/settles-within.ts";
@@ -72,6 +74,11 @@ export interface RegisteredWorker {
 /** Called after every heartbeat with the routes that have ready jobs; with null if the call failed. */
 type Claimer = (ready: readonly number[] | null) => void;
 
+/** In a row, while the store is away. A claim or a duty that fails has warned of that before. */
+const failuresToWarn = 60;
+const unregisteredLine =
+  "the workers of this process cannot be registered: others do not see them, and their share of totals is taken";
+
 export class Heartbeat {
   readonly #needs: HeartbeatNeeds;
   /** Names this process in the registry. */
@@ -95,9 +102,13 @@ export class Heartbeat {
   #writtenUs = Number.NEGATIVE_INFINITY;
   #readAllUs = Number.NEGATIVE_INFINITY;
   #lookedUs: number;
+  /** Of heartbeats, in a row. */
+  #failures = 0;
+  readonly #unregistered: RepeatedLine;
 
   constructor(needs: HeartbeatNeeds, process: string) {
     this.#needs = needs;
+    this.#unregistered = new RepeatedLine(needs, "warn", unregisteredLine);
     this.process = process;
     this.#lookedUs = needs.platform.monotonicUs();
   }
@@ -212,8 +223,14 @@ export class Heartbeat {
       this.#isAskedAgain = false;
       try {
         await this.#call();
+        this.#failures = 0;
+        this.#unregistered.over();
       } catch (error) {
         this.#needs.log.debug("a heartbeat failed; the next one follows in a second", { error });
+        this.#failures += 1;
+        const isAway = isMillraceError(error) && error.retryable;
+        const isToWarn = this.#workers.size > 0 && (!isAway || this.#failures >= failuresToWarn);
+        if (isToWarn) this.#unregistered.say({ error });
         for (const worker of this.#workers) worker.fleetUnseen();
         // The routes with ready jobs are not known.
         for (const claimer of this.#claimers) claimer(null);

@@ -30,6 +30,7 @@ export function makePools(
   const singles = new Set<string>();
   const seen = new Set<string>();
   const queuesOfHandlers = new Set<string>();
+  const homesOfSingles = new Set<string>();
   for (const each of handlers) {
     const { kind, definition } = each;
     if (seen.has(definition.name))
@@ -40,8 +41,11 @@ export function makePools(
       customBackoffOf(definition.options.policy),
       `work: the job ${JSON.stringify(definition.name)}`,
     );
-    if (kind === "single" && each.sandbox === undefined) singles.add(definition.name);
-    queuesOfHandlers.add(queueOf(needs.router, definition));
+    const home = queueOf(needs.router, definition);
+    queuesOfHandlers.add(home);
+    if (kind !== "single" || each.sandbox !== undefined) continue;
+    singles.add(definition.name);
+    homesOfSingles.add(home);
   }
   const own = { slots: settings.concurrency, total: null, weight: 1 };
   const served = settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, own]));
@@ -49,14 +53,18 @@ export function makePools(
     throw new MillraceError("no-handlers", "A worker needs at least one queue to serve.");
   const pools: Pool[] = [];
   for (const [queue, { slots }] of served) {
-    if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
+    if (singles.size > 0) {
+      const isHome = homesOfSingles.has(queue);
+      pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1, isHome }));
+    }
     for (const handler of handlers) {
       if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
       else if (handler.sandbox !== undefined) {
         const { size: slotsMax, ahead } = handler.sandbox;
         const attemptsPerSlot = (): number => 1 + ahead(needs);
         const names = new Set([handler.definition.name]);
-        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot }));
+        const isHome = queueOf(needs.router, handler.definition) === queue;
+        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot, isHome }));
       }
     }
   }

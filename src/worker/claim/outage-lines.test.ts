@@ -14,6 +14,7 @@ test("an outage of 50 s is one line per trouble, and its end says how often it c
   const v = await openVirtualMill({ log });
   await v.run(v.mill.work([handler(job("plain"), () => 1)]));
   await v.advance(1000);
+  lines.length = 0;
   const { store } = v;
   const before = {
     claim: store.claim.bind(store),

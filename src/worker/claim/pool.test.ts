@@ -89,3 +89,16 @@ describe("a pool", () => {
     expect(wanted(pool, 0)).toBe(claimed);
   });
 });
+
+test("attempts that were sent ahead to busy slots have not started", () => {
+  const names = new Set(["job"]);
+  const pool = new Pool({ queue: "default", slots: 2, names, jobsPerSlot: 1, attemptsPerSlot: () => 3 });
+  pool.busySlots = 5;
+  expect(pool.sentAhead).toBe(3);
+  pool.busySlots = 1;
+  expect(pool.sentAhead).toBe(0);
+  const plain = new Pool({ queue: "default", slots: 2, names, jobsPerSlot: 1 });
+  plain.slots = 1;
+  plain.busySlots = 2;
+  expect(plain.sentAhead).toBe(0);
+});

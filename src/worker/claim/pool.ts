@@ -24,6 +24,8 @@ export interface PoolOptions {
   readonly jobsPerSlot: number;
   /** It never has more slots than this, however many its queue has. */
   readonly slotsMax?: number;
+  /** Whether jobs that it serves are routed to this queue by their definitions; left out: they are. */
+  readonly isHome?: boolean;
   /** How many attempts a slot takes at present: the running one and those sent ahead to it; 1 if left out. */
   readonly attemptsPerSlot?: () => number;
 }
@@ -42,6 +44,8 @@ const compactAt = 1024;
 
 export class Pool {
   readonly queue: string;
+  /** Its slots are counted as those of its queue. A pool that only takes what was enqueued elsewhere is not. */
+  readonly isHome: boolean;
   /** The slots that the worker's options gave it. */
   readonly ownSlots: number;
   readonly slotsMax: number;
@@ -78,6 +82,7 @@ export class Pool {
     this.queue = options.queue;
     this.slotsMax = options.slotsMax ?? Number.POSITIVE_INFINITY;
     this.ownSlots = this.slots = Math.min(options.slots, this.slotsMax);
+    this.isHome = options.isHome ?? true;
     this.#attemptsPerSlot = options.attemptsPerSlot ?? null;
     this.names = options.names;
     this.jobsPerSlot = options.jobsPerSlot;
@@ -90,6 +95,11 @@ export class Pool {
 
   get waiting(): number {
     return this.#backlog.length - this.#head;
+  }
+
+  /** Attempts that were sent ahead to a busy slot, and have not started. */
+  get sentAhead(): number {
+    return this.#attemptsPerSlot === null ? 0 : Math.max(0, this.busySlots - this.slots);
   }
 
   push(attempt: Attempt): void {

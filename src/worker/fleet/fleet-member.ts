@@ -14,6 +14,7 @@ import type {
 import type { Aborting } from "../run/aborting.ts";
 import type { Leases } from "../lease/leases.ts";
 import type { WorkerRenewal } from "../lease/renewal.ts";
+import type { Pool } from "../claim/pool.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 import { TotalShares } from "./total-shares.ts";
 import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
@@ -87,8 +88,6 @@ export class FleetMember implements RegisteredWorker {
 
   registration(): WorkerRegistration {
     const { settings, names, versions, routes, aborting, mode, running } = this.#options;
-    const slots: Record<string, number> = {};
-    for (const pool of routes.pools) slots[pool.queue] = (slots[pool.queue] ?? 0) + pool.slots;
     return {
       label: settings.label,
       mode: mode(),
@@ -96,7 +95,7 @@ export class FleetMember implements RegisteredWorker {
       names,
       capabilities: settings.capabilities,
       ...(Object.keys(versions).length === 0 ? {} : { versions }),
-      slots,
+      slots: slotsOf(routes.pools),
       totals: this.totals(),
       weights: this.#weights,
       slotsMax: settings.slotsMax,
@@ -147,4 +146,14 @@ export class FleetMember implements RegisteredWorker {
     }
     return jobs;
   }
+}
+
+/** By queue: the slots of the pools that are at home there, or of its largest pool if none is. */
+function slotsOf(pools: readonly Pick<Pool, "queue" | "slots" | "isHome">[]): Record<string, number> {
+  const slots: Record<string, number> = {};
+  for (const { queue, slots: own, isHome } of pools) if (isHome) slots[queue] = (slots[queue] ?? 0) + own;
+  const homes = new Set(Object.keys(slots));
+  for (const { queue, slots: own } of pools)
+    if (!homes.has(queue)) slots[queue] = Math.max(slots[queue] ?? 0, own);
+  return slots;
 }

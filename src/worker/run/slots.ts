@@ -48,9 +48,11 @@ export class Slots {
     this.#options = options;
   }
 
-  /** Jobs whose handler is running now. */
+  /** Jobs whose handler is running now. What was sent ahead to a sandbox waits there. */
   get running(): number {
-    return this.#running;
+    let ahead = 0;
+    for (const pool of this.#options.routes.pools) ahead += pool.sentAhead;
+    return this.#running - ahead;
   }
 
   /** @param leasedUs when the claim was sent (monotonic): the leases count from then. */

@@ -20,7 +20,8 @@ export function describeEnd(
   if (next.event !== "failed" && next.event !== "retry-scheduled") return;
   const { job, policy } = attempt;
   const error = readAttemptLog(decision.attempts).entries.at(-1)?.error;
-  const fields = { id: job.id, name, queue, cause: causeChain(error) };
+  const stack = error?.stack === undefined ? {} : { stack: error.stack };
+  const fields = { id: job.id, name, queue, cause: causeChain(error), ...stack };
   const which = `attempt ${job.attempt} of ${policy.attempts}`;
   if (next.to === "failed") log.error(`job failed for good: ${next.reason} (${which})`, fields);
   else if (next.to === "scheduled") {

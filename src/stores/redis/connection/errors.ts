@@ -168,7 +168,7 @@ export function storeError(
   for (const [words, code, sentence, isHalfWay = false] of refusals)
     if (words.test(said)) return refuse(code, `${where} ${sentence}`, isHalfWay && isWrite);
   if (!isConnectionLost(error)) return error;
-  const lost = `The connection to ${where} was lost after the call was sent, so it may or may not have happened`;
+  const lost = `The connection to ${where.replace(/^The /, "the ")} was lost after the call was sent, so it may or may not have happened`;
   if (isSent && isWrite && !/isn't writeable/.test(said))
     return refuse("outcome-unknown", `${lost}. Repeat it with the same ids`);
   const unreached = `${where} cannot be reached; nothing of this call happened`;
