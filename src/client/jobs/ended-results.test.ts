@@ -42,7 +42,7 @@ describe("results of ended jobs", () => {
     const none = await v.run(v.mill.enqueue(nothing, null));
     expect(await v.run(short.result())).toBe("hello");
     await v.advance(600_000);
-    await v.run(v.mill.runDuty("retention"));
+    await v.run(v.mill.duties.run("retention"));
     await expect(v.run(short.result())).rejects.toMatchObject({ code: "result-expired" });
     expect(await v.run(none.result())).toBeUndefined();
   });

@@ -42,9 +42,14 @@ describe("webhooks", () => {
       () => v.mill.webhooks.test("x"),
     ];
     for (const act of unknown) await expect(v.run(act())).rejects.toEqual(coded("unknown-webhook"));
-    await expect(v.run(v.mill.webhooks.redeliver({} as { id: string }))).rejects.toEqual(
-      coded("invalid-option"),
-    );
+    for (const target of [undefined, null, {}, { id: "a", webhook: "b" }, "a"]) {
+      const redelivering = v.mill.webhooks.redeliver(target as { id: string });
+      await expect(v.run(redelivering)).rejects.toEqual(coded("invalid-option"));
+    }
+    for (const target of [{ id: 5 }, { webhook: {} }, { id: "" }]) {
+      const redelivering = v.mill.webhooks.redeliver(target as { id: string });
+      await expect(v.run(redelivering)).rejects.toEqual(coded("invalid-name"));
+    }
   });
 
   test("secrets are never shown", async () => {

@@ -156,7 +156,9 @@ export class Webhooks {
     const { id, webhook } = checkOptions(target, "webhooks.redeliver", ["id", "webhook"]) as typeof target;
     if ((id === undefined) === (webhook === undefined))
       throw invalidOption("webhooks.redeliver: give either { id } or { webhook }.");
-    return id === undefined ? this.#jobs.retry(this.#deliveries(webhook)) : this.#jobs.retry(id);
+    return id === undefined
+      ? this.#jobs.retry(this.#deliveries(webhook))
+      : this.#jobs.retry(checkName(id, "webhooks.redeliver: id"));
   }
 
   #deliveries(name: string | undefined): { queue: string; tag?: string } {
