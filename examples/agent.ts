@@ -2,6 +2,7 @@
 // a budget of tokens, and waits for a person before it acts. The model is a small server in this file, which answers
 // slowly and now and then with 429. Its test kills the process at random moments, and the agent acts once.
 import { createServer } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { budget, handler, job, limit, Millrace, RetryAfter } from "millrace";
 import { z } from "zod";
@@ -30,15 +31,17 @@ const mill = await Millrace.open(url, { log: false });
 if (role !== "ask") {
   // The model: words come slowly, and every third question is one too many.
   let asked = 0;
-  const model = createServer(async (request, response) => {
-    asked += 1;
-    if (asked % 3 === 0) return void response.writeHead(429, { "retry-after": "0.02" }).end();
-    const topic = decodeURIComponent(request.url?.slice(1) ?? "");
+  const speak = async (topic: string, response: ServerResponse): Promise<void> => {
     for (const word of ["I ", "would ", "look ", "at ", topic]) {
       response.write(word);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     response.end();
+  };
+  const model = createServer((request, response) => {
+    asked += 1;
+    if (asked % 3 === 0) response.writeHead(429, { "retry-after": "0.02" }).end();
+    else void speak(decodeURIComponent(request.url?.slice(1) ?? ""), response);
   });
   await new Promise<void>((resolve) => model.listen(0, "127.0.0.1", resolve));
   model.unref();

@@ -1,4 +1,7 @@
-/** `stream`: the output of a job as its handler writes it. Readers follow it live by `mill.frames(id)`. */
+/**
+ * `stream`: the output of a job as its handler writes it. Readers follow it live by `mill.frames(id)`. Its functions
+ * may be handed on: `onText: stream.write`.
+ */
 export interface JobStream {
   /**
    * Adds a frame: text, JSON, bytes, or whatever else the codec takes. It is durable about 20 ms later, before the
@@ -7,9 +10,9 @@ export interface JobStream {
    *
    *     for await (const text of reply.texts) stream.write(text);
    */
-  write(frame: unknown): void;
+  readonly write: (frame: unknown) => void;
   /** Merges a JSON merge patch (RFC 7386) into the summary of the output, which lists and `millrace show` have. */
-  summary(patch: unknown): void;
+  readonly summary: (patch: unknown) => void;
   /** Resolves once all that was written is durable, for a producer that should not run ahead of the store. */
-  flush(): Promise<void>;
+  readonly flush: () => Promise<void>;
 }
