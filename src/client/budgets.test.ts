@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { budget } from "../engine/budgets/budget-definition.ts";
+import type { Budget } from "../engine/budgets/budget-definition.ts";
+import { flow } from "../engine/flows/flow.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { handler } from "../worker/handler.ts";
 
@@ -92,6 +94,27 @@ describe("a report", () => {
     await v.advance(1000);
     expect((await v.run(v.mill.jobs.get(acme!.id)))?.state).toBe("completed");
   });
+});
+
+test("a budget of a flow holds all its nodes, beside the budgets of their jobs", async () => {
+  const [whole, own] = ["whole", "own"].map((name) => budget(name, { hard: 10, reset: { every: "1h" } })) as [
+    Budget,
+    Budget,
+  ];
+  const work = job<number>("work", { budgets: [own] });
+  const plain = job<number>("plain");
+  const spend = handler(work, async ({ input, usage }) => usage.report(whole, input));
+  await v.run(v.mill.work([spend, handler(plain, () => undefined)]));
+  const report = flow("report", { budgets: [whole] });
+  const first = report.add("first", work, 10);
+  report.add("second", plain, 1, { after: first });
+  const run = await v.run(v.mill.submit(report));
+  await v.advance(2000);
+  const { jobs } = await v.run(v.mill.jobs.list({ name: "plain" }));
+  expect(jobs).toMatchObject([{ state: "ready", held: { by: "budget", name: "whole" } }]);
+  await v.run(v.mill.budgets.refund("whole", 5));
+  await v.run(run.result());
+  expect(() => report.map("all", plain, [1, 2])).toThrow(coded("invalid-option"));
 });
 
 describe("a reservation", () => {

@@ -7,6 +7,7 @@ import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { AnyJob, AnySubmission, Submission } from "../submit/job-definition.ts";
+import type { Budget, BudgetUse } from "../budgets/budget-definition.ts";
 import { enqueueKeys, ownKeys, readEnqueueOptions } from "../submit/job-options.ts";
 import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
 import { isRef, refTo } from "./result-refs.ts";
@@ -78,6 +79,11 @@ export interface FlowPart<Item = unknown> {
 export interface FlowDefinitionOptions {
   /** What the failure of a node means; "isolate" by default. The submit may say otherwise. */
   failureMode?: FailureMode;
+  /**
+   * Budgets of all its nodes, beside those of their jobs. The job of a map names them itself, and a flow inside says
+   * its own.
+   */
+  budgets?: readonly (Budget | BudgetUse)[];
 }
 
 export const afterKeys = ["after", "afterFailureOf", "always", "join"] as const;

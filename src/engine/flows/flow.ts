@@ -13,6 +13,8 @@ import { checkNodeName, invalidFlow } from "../../model/flow/graph.ts";
 import type { GraphNode, FailureMode, Part } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { readBudgets } from "../budgets/budget-definition.ts";
+import type { AnyBudgetUse, BudgetUse } from "../budgets/budget-definition.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
 import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../submit/job-definition.ts";
 import {
@@ -120,13 +122,20 @@ export class Flow<Results extends object = AnyResults> {
   declare readonly __results?: Results;
   readonly #title: string;
   readonly #failureMode: FailureMode | null;
+  readonly #budgets: readonly AnyBudgetUse[];
   #returned: Returned | null = null;
 
   constructor(name: string, options: FlowDefinitionOptions & Partial<PlainGraph> = {}) {
     this.name = checkName(name, "flow name");
     this.#title = `flow ${JSON.stringify(name)}`;
-    const given = checkOptions(options, this.#title, ["failureMode", "nodes", "edges"]) as typeof options;
-    const { failureMode, nodes, edges } = given;
+    const given = checkOptions(options, this.#title, [
+      "failureMode",
+      "budgets",
+      "nodes",
+      "edges",
+    ]) as typeof options;
+    const { failureMode, budgets, nodes, edges } = given;
+    this.#budgets = budgets === undefined ? [] : readBudgets(budgets, `${this.#title}: budgets`);
     this.#failureMode = failureMode === undefined ? null : checkFailureMode(failureMode, "flow: failureMode");
     if (nodes === undefined && edges === undefined) return;
     for (const { name: node, submission, options: own } of readPlainNodes(nodes, edges ?? [], this.#title))
@@ -378,7 +387,7 @@ export class Flow<Results extends object = AnyResults> {
     const node: BuiltNode = {
       ...{ path, within, part: null, cancelsRest, refs, join },
       after: implied.length === 0 ? after : [...after, ...implied],
-      submission: { job, input, options: jobOptionsOf(options) },
+      submission: { job, input, options: this.#withBudgets(job, jobOptionsOf(options), expands) },
     };
     if (expands === undefined && before.length === 0) this.nodes.push(node);
     else
@@ -387,6 +396,23 @@ export class Flow<Results extends object = AnyResults> {
         ...(expands === undefined ? {} : { expands }),
         ...(before.length === 0 ? {} : { before }),
       });
+  }
+
+  /** The options of a node with the budgets of the flow, beside those of its job or of its options. */
+  #withBudgets(job: AnyJob, options: Submission["options"], expands?: Expansion): Submission["options"] {
+    if (this.#budgets.length === 0) return options;
+    const own =
+      options?.budgets === undefined
+        ? (job.options.budgets ?? [])
+        : readBudgets(options.budgets, `${this.#title}: budgets`);
+    const more = this.#budgets.filter(({ budget }) => own.every((use) => use.budget.name !== budget.name));
+    if (more.length === 0) return options;
+    const [{ budget }] = more as [AnyBudgetUse];
+    if (expands !== undefined)
+      throw invalidOption(
+        `${this.#title}: its budget ${JSON.stringify(budget.name)} must be one of the budgets of the job ${JSON.stringify(job.name)}, because the jobs of a map are made later, by the definition of their job.`,
+      );
+    return { ...options, budgets: [...own, ...more] as unknown as readonly BudgetUse[] };
   }
 
   /** What an input refers to has to complete before it is needed. */
