@@ -56,6 +56,9 @@ export const works = [
   "events",
   "events-delay",
   "events-read",
+  "frames",
+  "frames-delay",
+  "frames-readers",
   "footprint",
   ...bucketWorks,
 ] as const;
@@ -153,8 +156,8 @@ export interface Result {
   readonly backlog: Backlog | null;
   readonly durability: string;
   /**
-   * Jobs per second; for idle and suspended, store calls per second of all processes; for schedules-idle, per cent of a
-   * core.
+   * Jobs per second; for idle and suspended, store calls per second of all processes; for frames-readers, reads per
+   * write; for schedules-idle, per cent of a core.
    */
   readonly rate?: number;
   readonly p50Ms?: number;

@@ -87,6 +87,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     ...flows(isQuick, jobs, []),
     ...durableRuns(isQuick, jobs, (slots) => [peer("openworkflow", slots)]),
     ...events(isQuick, jobs, many),
+    ...frames(isQuick, jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
 }
@@ -294,6 +295,16 @@ function events(isQuick: boolean, jobs: number | null, many: number): readonly P
   ];
 }
 
+/** Output of one job: frames written and read, how late a reader has one, and what a thousand readers cost. */
+function frames(isQuick: boolean, jobs: number | null): readonly Part[] {
+  const entries = [millrace(1)];
+  return [
+    { work: "frames", jobs: jobs ?? (isQuick ? 50_000 : 500_000), entries },
+    { work: "frames-delay", jobs: jobs ?? (isQuick ? 100 : 1000), entries },
+    { work: "frames-readers", jobs: jobs ?? 100, entries },
+  ];
+}
+
 function postgresParts(asked: Asked): readonly Part[] {
   const { isQuick, jobs } = asked;
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
@@ -340,6 +351,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     ...flows(isQuick, jobs, [peer("pg-boss", null, "fetch")]),
     ...durableRuns(isQuick, jobs, (slots) => [peer("@dbos-inc/dbos-sdk", null), peer("openworkflow", slots)]),
     ...events(isQuick, jobs, special),
+    ...frames(isQuick, jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
 }
@@ -412,6 +424,7 @@ function redisParts(asked: Asked): readonly Part[] {
     ...flows(isQuick, jobs, [peer("bullmq", 100)]),
     ...durableRuns(isQuick, jobs, () => []),
     ...events(isQuick, jobs, special),
+    ...frames(isQuick, jobs),
     {
       work: "idle",
       jobs: 0,

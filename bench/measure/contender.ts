@@ -24,6 +24,8 @@ export interface Contender {
   openFlows?(): Promise<BenchFlows> | BenchFlows;
   /** With workers of that many slots. Absent where the system is not measured with durable runs. */
   openRuns?(concurrency: number): Promise<BenchRuns>;
+  /** Absent where the system is not measured with output frames. */
+  openFrames?(): Promise<BenchFrames>;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /**
    * Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured
@@ -89,6 +91,17 @@ export interface BenchFlows {
   race?(width: number): Promise<number>;
   /** Only submitted. */
   submit(nodes: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A worker that writes frames, and readers on another connection. */
+export interface BenchFrames {
+  /** The time until a reader has all of so many, of which the writer waits for nothing but the store. */
+  write(frames: number): Promise<number>;
+  /** From each write of a slow stream until a reader has it. */
+  delays(samples: number): Promise<readonly number[]>;
+  /** How often the store was read for so many readers of one slow stream. */
+  readsOf(readers: number, writes: number): Promise<number>;
   close(): Promise<void>;
 }
 

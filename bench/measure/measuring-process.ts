@@ -19,6 +19,7 @@ import { measureDelayed } from "../works/delayed.ts";
 import { drainPart } from "../works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "../works/enqueue.ts";
 import { measureCancel } from "../works/cancel.ts";
+import { measureFrameDelay, measureFrameReaders, measureFrames } from "../works/frames.ts";
 import { listenWhile, measureEventDelay, measureEventRead } from "../works/events.ts";
 import { measureIdle } from "../works/idle.ts";
 import { measureLatency } from "../works/latency.ts";
@@ -267,6 +268,12 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures: await measureEventDelay(contender, jobs), durability };
     case "events-read":
       return { kind: "figures", figures: await measureEventRead(contender, jobs), durability };
+    case "frames":
+      return { kind: "figures", figures: await measureFrames(contender, jobs), durability };
+    case "frames-delay":
+      return { kind: "figures", figures: await measureFrameDelay(contender, jobs), durability };
+    case "frames-readers":
+      return { kind: "figures", figures: await measureFrameReaders(contender, jobs), durability };
     case "acknowledge":
       return { kind: "figures", figures: await measureAcknowledge(contender, jobs), durability };
     case "steady":

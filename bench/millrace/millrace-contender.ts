@@ -34,6 +34,7 @@ import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openMillraceStalls } from "./millrace-stalls.ts";
 import { openMillraceFlows } from "./millrace-flows.ts";
+import { openMillraceFrames } from "./millrace-frames.ts";
 import { openMillraceRuns } from "./millrace-runs.ts";
 import { openMillracePermits } from "./millrace-permits.ts";
 import { openStubStore } from "./stub-store.ts";
@@ -133,6 +134,20 @@ export async function openMillraceContender(
       publish: (value) => millrace.publish(benchTopic, value as BenchInput),
     },
     openRuns: (concurrency) => openMillraceRuns(millrace, concurrency),
+    openFrames: () =>
+      openMillraceFrames(millrace, async () => {
+        const store = await open();
+        let reads = 0;
+        const counting: Store = {
+          ...store,
+          readFrames: (asked) => {
+            reads += 1;
+            return store.readFrames(asked);
+          },
+        };
+        const mill = new Millrace(createServices(counting, nodePlatform, settings, log), duties);
+        return { mill, reads: () => reads };
+      }),
     openFlows: () => openMillraceFlows(millrace, benchJob),
     work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;
