@@ -70,3 +70,16 @@ test("begins a backfill, and refuses ranges and rules that make no sense", async
   const zone = await say(args("schedules edit nightly --zone Mars/Olympus", store));
   expect([zone.code, zone.err]).toEqual([1, expect.stringMatching(/^millrace: invalid-schedule: /)]);
 });
+
+test("adds one, changes it with the same words, and edits its input", async () => {
+  const store = await aScheduled();
+  const added = `schedules add hourly --job report --queue night --input {"day":"y"} --every 1h`;
+  expect(await sayJson(args(added, store))).toMatchObject({
+    ...{ name: "hourly", status: "active", rule: { every: 3_600_000 } },
+    job: { name: "report", queue: "night", input: { day: "y" } },
+  });
+  expect(await sayJson(args(added.replace("1h", "2h"), store))).toMatchObject({ rule: { every: 7_200_000 } });
+  const edited = await sayJson(args(`schedules edit nightly --input {"day":"z"}`, store));
+  expect(edited).toMatchObject({ edited: ["input"], job: { input: { day: "z" } } });
+  expect((await say(args("schedules add more --every 1h", store))).err).toMatch(/needs --job/);
+});

@@ -1,11 +1,13 @@
 /**
- * `millrace schedules`: all with what comes next, or one of them shown, paused, resumed, run by hand, edited, reset,
- * backfilled or deleted.
+ * `millrace schedules`: all with what comes next, or one of them added, shown, paused, resumed, run by hand, edited,
+ * reset, backfilled or deleted.
  */
 import type { Millrace } from "../../client/millrace.ts";
+import { job } from "../../index.ts";
+import type { ScheduleOptions } from "../../index.ts";
 import type { ScheduleView } from "../../client/schedules/schedule-view.ts";
 import type { BackfillProgress } from "../../client/schedules/schedules.ts";
-import { duration, instant, orNone, text, whole } from "../arguments/option-kinds.ts";
+import { duration, instant, json, orNone, text, whole } from "../arguments/option-kinds.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { plainVerb, settingCommand, verb } from "./setting-command.ts";
@@ -35,6 +37,13 @@ const ruleOptions = {
     read: (given) => (digits.test(given) ? Number(given) : given),
   }),
 };
+const inputOption = json("the input of its jobs");
+const addOptions = {
+  ...ruleOptions,
+  job: text("NAME", "the job that each tick makes"),
+  queue: text("NAME", "the queue of the job"),
+  input: inputOption,
+};
 const backfillOptions = {
   from: instant("the beginning of the range"),
   to: instant("the end of the range, which is not part of it"),
@@ -52,6 +61,7 @@ export const schedules = settingCommand<ShownSchedule>({
     "schedules show nightly --json",
     'schedules edit nightly --cron "0 4 * * *" --zone Europe/Berlin',
     "schedules run nightly",
+    `schedules add nightly --job report --input '{"kind":"day"}' --cron "0 3 * * *"`,
     "schedules backfill nightly --from 2026-11-01T00:00Z --to 2026-11-08T00:00Z --at-once 4",
   ],
   verbs: {
@@ -62,8 +72,13 @@ export const schedules = settingCommand<ShownSchedule>({
       await mill.schedules.runNow(name);
       return stored.get(mill, name);
     }),
+    add: verb(addOptions, ({ job: jobName, queue, input, ...rule }) => {
+      if (jobName === undefined) throw wrong("schedules add needs --job, the name of the job that it makes");
+      const made = job<unknown>(jobName, queue === undefined ? {} : { queue });
+      return (mill, name) => mill.schedule(name, made, input ?? {}, rule as ScheduleOptions);
+    }),
     edit: verb(
-      ruleOptions,
+      { ...ruleOptions, input: inputOption },
       (edits) => (mill, name) =>
         mill.schedules.edit(name, edits as Parameters<typeof mill.schedules.edit>[1]),
     ),

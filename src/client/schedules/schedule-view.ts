@@ -54,7 +54,7 @@ export function viewSchedule(needs: ScheduleViewNeeds, found: FoundSchedule): Sc
     problem: null,
     ...viewMade(needs, template),
     ...{ rule, missed, overlap },
-    edited: Object.keys(state.edited),
+    edited: Object.keys(state.edited).map((key) => (key === "job" ? "input" : key)),
     next: dateOf(doc.dueAt),
     lastTick: dateOf(lastTick),
     lastJob,

@@ -4,6 +4,7 @@ import { aDoc } from "../../../test/support/builders.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
+import { flow } from "../../engine/flows/flow.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { schedule } from "../../engine/schedules/schedule-definition.ts";
@@ -70,6 +71,27 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(await v.run(v.mill.schedules.reset("s"))).toMatchObject({
       rule: { cron: "15 * * * *" },
       edited: [],
+    });
+  });
+
+  test("an edit of the input holds for later jobs until a reset, and for none of a schedule that makes flows", async () => {
+    const inputs: string[] = [];
+    await v.run(v.mill.work([handler(report, ({ input }) => void inputs.push(input.day))]));
+    await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m" }));
+    const edited = await v.run(v.mill.schedules.edit("s", { input: { day: "y" } }));
+    expect(edited).toMatchObject({ edited: ["input"], job: { input: { day: "y" } } });
+    await v.advance(60_000);
+    // The same definition again leaves the edit alone.
+    await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m" }));
+    await v.advance(60_000);
+    await v.run(v.mill.schedules.reset("s"));
+    await v.advance(60_000);
+    expect(inputs).toEqual(["y", "y", "x"]);
+    const given = flow("given");
+    given.add("one", report, { day: "x" });
+    await v.run(v.mill.schedule("f", given, { every: "1h" }));
+    await expect(v.run(v.mill.schedules.edit("f", { input: 1 }))).rejects.toMatchObject({
+      code: "invalid-option",
     });
   });
 

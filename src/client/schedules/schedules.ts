@@ -7,7 +7,7 @@ import { asOneCall } from "../../engine/calls/one-call.ts";
 import type { Needs } from "../../engine/services.ts";
 import { beginBackfill, readProgress, stopBackfill } from "../../engine/schedules/backfills.ts";
 import type { BackfillProgress } from "../../engine/schedules/backfills.ts";
-import { jobsOfFiring } from "../../engine/schedules/firing-template.ts";
+import { jobsOfFiring, withInput } from "../../engine/schedules/firing-template.ts";
 import {
   backfillKind,
   changeSchedule,
@@ -47,7 +47,10 @@ type SchedulesNeeds = Needs<
 export type { BackfillProgress } from "../../engine/schedules/backfills.ts";
 
 /** An option that is left out stays; null removes it. */
-export type ScheduleEdits = ScheduleOptions;
+export interface ScheduleEdits extends ScheduleOptions {
+  /** The input of its jobs from now on, in place of the one that it was defined with. */
+  input?: unknown;
+}
 
 export interface BackfillOptions {
   /** The first instant of the range. */
@@ -92,12 +95,21 @@ export class Schedules {
     return this.#change("resume", name, ({ state }, now) => afterResume(state, now));
   }
 
-  /** Changes when it fires, what it does with missed ticks and with overlaps. */
+  /**
+   * Changes when it fires, what it does with missed ticks and with overlaps, and the input of its jobs.
+   *
+   * @example
+   *   await mill.schedules.edit("nightly", { cron: "0 4 * * *", input: { kind: "week" } });
+   */
   edit(name: string, edits: ScheduleEdits): Promise<ScheduleView> {
     const what = `edit of ${JSON.stringify(name)}`;
-    return this.#change("edit", name, ({ state }, now) =>
-      afterEdit(state, readScheduleEdit(edits, settingsOf(state), what), now),
-    );
+    return this.#change("edit", name, ({ state }, now) => {
+      const settings = settingsOf(state);
+      const edit = readScheduleEdit(edits, settings, what);
+      if (edits.input === undefined) return afterEdit(state, edit, now);
+      const input = this.#needs.coder.encode(edits.input, "input");
+      return afterEdit(state, { ...edit, job: withInput(settings.job, input, what) }, now);
+    });
   }
 
   /** Drops all edits: the schedule is as the code defines it. */

@@ -75,6 +75,17 @@ export function readFiringTemplate(text: string): FiringTemplate {
   return { whole: checkTemplate(kept.flow), members: (kept.members ?? []).map(checkTemplate) };
 }
 
+/** The same job with another input, as it was encoded. What was computed of the input before, such as a key, stays. */
+export function withInput(text: string, input: string, what: string): string {
+  const { whole, members } = readFiringTemplate(text);
+  if (members !== null)
+    throw new MillraceError(
+      "invalid-option",
+      `${what}: it makes flows, whose nodes have the inputs; define it again with another flow.`,
+    );
+  return JSON.stringify({ ...whole, input });
+}
+
 /** @param tick null for a run by hand. */
 export function jobsOfFiring(
   { whole, members }: FiringTemplate,

@@ -44,12 +44,14 @@ export function readScheduleSettings(options: unknown, job: string, what: string
 
 /**
  * What an edit changes of the present settings. Absent options do not change; null removes one. Another one of cron,
- * every and calendar replaces the present one, with the options that only that one has.
+ * every and calendar replaces the present one, with the options that only that one has. The input of the job is not
+ * read here: it is a part of the job that the engine writes.
  */
 export function readScheduleEdit(options: unknown, present: ScheduleSettings, what: string): ScheduleEdit {
-  const { missed, overlap, ...given } = checkOptions(options, what, [...ruleKeys, ...policyKeys]);
+  const known = [...ruleKeys, ...policyKeys, "input"];
+  const { missed, overlap, input, ...given } = checkOptions(options, what, known);
   const isOfRule = Object.values(given).some((value) => value !== undefined);
-  if (!isOfRule && missed === undefined && overlap === undefined)
+  if (!isOfRule && missed === undefined && overlap === undefined && input === undefined)
     throw invalidOption(`${what}: give an option to change.`);
   return {
     ...(isOfRule ? { rule: readScheduleRule(mergeRule(present.rule, given), what) } : {}),
