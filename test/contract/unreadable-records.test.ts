@@ -123,7 +123,7 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       void (message.includes("kept apart") && met.push(fields?.["count"]));
     const mill = millOn(store, { log: { ...silentLogger, error } });
     const errors = async (): Promise<number> =>
-      (await mill.duties()).reduce((sum, duty) => sum + duty.errors, 0);
+      (await mill.duties.list()).reduce((sum, duty) => sum + duty.errors, 0);
     try {
       await mill.work([handler(job<number>("other"), () => undefined)]);
       const handles = await mill.enqueueMany(
