@@ -14,6 +14,7 @@ import { readToEnd, shownBy } from "../output/read-frames.ts";
 import { createTestDatabase, postgresSources } from "../support/servers/postgres-shared.ts";
 import type { PostgresSource } from "../support/servers/postgres-shared.ts";
 import { testMaxMs } from "../support/hang-ms.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { plainTalk, said, steppedTalk, steps } from "./talk-jobs.ts";
@@ -22,6 +23,7 @@ const script = fileURLToPath(new URL("talk-process.ts", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "millrace-talk-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const start = killAfterEach(startScript);
+const redis = useSharedRedis();
 const kills = Number(process.env["MILLRACE_KILLS"] ?? 3);
 const talks = 4;
 
@@ -38,6 +40,14 @@ test.each([
     () => Promise.resolve({ url: `sqlite:${join(folder, "jobs.db")}`, drop: () => Promise.resolve() }),
   ],
   ["Postgres", () => createTestDatabase(postgresSources()[0] as PostgresSource)],
+  [
+    "Redis",
+    () => {
+      const [url, prefix] = [new URL(redis.prefixes.url), redis.prefixes.next()];
+      url.searchParams.set("prefix", prefix);
+      return Promise.resolve({ url: url.href, drop: () => redis.prefixes.clear(prefix) });
+    },
+  ],
 ])(
   "on %s readers of killed writers show each frame once",
   async (_, open) => {
