@@ -181,7 +181,8 @@ describe("looking", () => {
     expect(text.out).toMatch(/attempt 1 failed after .*\n +Error: refused\n +caused by Error: no funds\n/);
     expect(text.out).toMatch(/failed: retries-exhausted\n$/);
     expect(text.out).not.toContain("4242");
-    expect((await say(["show", failed, "--stacks", "--store", store])).out).toMatch(/jobs\.test\.ts:\d+/);
+    for (const more of [[], ["--stacks"]])
+      expect((await say(["show", failed, ...more, "--store", store])).out).toMatch(/jobs\.test\.ts:\d+/);
     const completed = await say(["show", done, "--store", store]);
     expect(completed.out).toContain('result    {"receipt":"r-1","card":"[redacted]"}');
     expect(completed.out).not.toContain("4242");

@@ -22,7 +22,7 @@ export const show = command({
   name: "show",
   words: "ID",
   summary: "one job: its timeline, errors, result, logs and output; or one flow: its graph",
-  options: { stacks: flag("with the stack of every error") },
+  options: { stacks: flag("with the stack of every error, not only of the last one") },
   examples: ["show 0198c2…", "show 0198c2… --json"],
   async run({ platform, words: [id = ""], options, withStore, answer }) {
     const [job, logs, flow, run, output] = await withStore((mill) =>

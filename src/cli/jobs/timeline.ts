@@ -36,7 +36,8 @@ export function timelineOf(
   const [ofThis = [], ofEarlier = []] = [true, false].map((isThis) =>
     shown
       .filter((entry) => (entry.attempt === attempt) === isThis)
-      .map((entry) => endOfAttempt(entry, wantsStacks)),
+      // The last one is what people look for.
+      .map((entry, at, ends) => endOfAttempt(entry, wantsStacks || (isThis && at === ends.length - 1))),
   );
   const moments: Moment[] = [
     { at: createdAt, lines: ["created"] },
