@@ -152,7 +152,7 @@ export class Millrace implements Enqueuer {
     const webhookWorker = new WebhookWorker(services, (handlers, options) => this.work(handlers, options));
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
     const around = { leases: heldLeases, deliverWebhooks };
-    const callers = { ...services, store: services.callersStore };
+    const callers = { ...services, store: services.callersStore, ...services.callersBatchers };
     this.#callers = callers;
     const supervisor = new Supervisor(services, allDuties(services, around, duties));
     const mayStart = (): void => {
@@ -470,7 +470,7 @@ export class Millrace implements Enqueuer {
   }
 
   async #close(): Promise<CloseReport> {
-    const { log, submits, changes, store, platform, giveUpMs } = this.#services;
+    const { log, submits, settles, changes, callersBatchers, store, platform, giveUpMs } = this.#services;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.#permits.close();
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
@@ -488,7 +488,9 @@ export class Millrace implements Enqueuer {
       budgets.whenIdle(),
       this.#calls.whenIdle(),
       submits.whenIdle(),
+      settles.whenIdle(),
       changes.whenIdle(),
+      callersBatchers.changes.whenIdle(),
     ]);
     await settlesWithin(platform, idle, Math.max(callsGraceMs, giveUpMs));
     const closing = store.close();

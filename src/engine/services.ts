@@ -54,6 +54,8 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly store: Store;
   /** The same, as callers use it: calls are repeated for a while (calls/callers-store.ts). */
   readonly callersStore: Store;
+  /** Those of callers end with `giveUp`; the other ones, of duties and attempts, have a bound of their own. */
+  readonly callersBatchers: Pick<StoreBatchers, "changes" | "reads">;
   readonly flush: Flush;
   readonly ids: JobIds;
 
@@ -85,6 +87,9 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly heartbeat: Heartbeat;
 }
 
+/** How long calls of duties and attempts are repeated, however soon callers give up. */
+const ownGiveUpMs = 10_000;
+
 export type Needs<Name extends keyof Services> = Pick<Services, Name>;
 
 /** @param given the store. It is wrapped, so that its calls are counted. */
@@ -104,7 +109,10 @@ export function createServices(
   const callers = callersStore(store, { platform, giveUpMs });
   const flush = new Flush(platform);
   const ids = new JobIds(platform, store.partitions ?? 1);
-  const batchers = createStoreBatchers({ store, platform, flush, ids, giveUpMs });
+  const batching = { store, platform, flush, ids };
+  const { changes, reads, submits } = createStoreBatchers({ ...batching, giveUpMs });
+  const ownMs = Math.max(giveUpMs, ownGiveUpMs);
+  const batchers = { ...createStoreBatchers({ ...batching, giveUpMs: ownMs }), submits };
 
   const queuePolicies = new QueuePolicies({ store, log }, (queue) => policies.queueChanged(queue));
   const policies = new Policies(codeDefaults, (queue) => queuePolicies.of(queue));
@@ -143,6 +151,7 @@ export function createServices(
     telemetry,
     ...{ platform, log, repeated, metrics, store, callersStore: callers, flush, ids },
     ...batchers,
+    callersBatchers: { changes, reads },
     ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },
     ...{ planner, submitter, schedules, publishing, webhookDocs },
     ...{ attemptObservers, reportFailure, clocks, otherWorkers, leadership, heartbeat },

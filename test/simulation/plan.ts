@@ -91,7 +91,8 @@ export function drawPlan(seed: number): Plan {
     concurrency: random.whole(1, 8),
     leaseMs,
     abortGraceMs: Math.round(leaseMs * (0.5 + random.next())),
-    giveUpMs: random.pick([0, 1000, 10_000]),
+    // The least that leaves a call its way there and back.
+    giveUpMs: random.pick([100, 1000, 10_000]),
     ageingMs: random.pick([false, 1, 5000, 30_000]),
     jobs: random.whole(10, 70),
     phaseMs: Math.min(Math.max(leaseMs * 5, 15_000), 120_000),

@@ -136,6 +136,8 @@ export class Batcher<Item, Answer> {
   async whenIdle(): Promise<void> {
     while (this.#inFlight > 0 || this.#pending.length > 0 || this.#resting > 0)
       await new Promise<void>((resolve) => this.#idle.push(resolve));
+    this.#watch?.cancel();
+    this.#watch = null;
     if (this.#lockedLine !== this) await this.#lockedLine?.whenIdle();
   }
 
