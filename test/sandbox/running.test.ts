@@ -42,6 +42,15 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
     });
   });
 
+  test("writes output frames and their summary", async () => {
+    const handle = await wish({ do: "stream" });
+    const frames: unknown[] = [];
+    for await (const frame of worked.mill.frames(handle.id))
+      if (frame.kind === "data") frames.push(frame.value);
+    expect(frames).toEqual(["text", { at: new Date(5) }]);
+    expect((await worked.mill.output(handle.id)).summary).toEqual({ frames: 2 });
+  });
+
   test("tells its progress and writes log lines", async () => {
     const handle = await wish({ do: "report" });
     expect(await handle.result()).toBe("reported");

@@ -211,6 +211,7 @@ export class Sandbox {
       case "threw":
       case "progress":
       case "log":
+      case "frame":
       case "effect":
       case "call":
         return this.#heardOfRun(message);

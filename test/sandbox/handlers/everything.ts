@@ -27,6 +27,12 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       progress(0.5, "half", { rows: 3 });
       log.warn("look at this", { row: 7, error: new Error("broken") });
       return "reported";
+    case "stream":
+      context.stream.write("text");
+      await context.stream.flush();
+      context.stream.write({ at: new Date(5) });
+      context.stream.summary({ frames: 2 });
+      return "streamed";
     case "effects": {
       kv.put("seen", { at: new Date(5) });
       const own = await kv.get("seen");
