@@ -415,3 +415,23 @@ test("a writer whose lease is lost leaves nothing after its successor has begun"
   expect((await read(id)).map(textOf)).toEqual(["of 2", "ended completed"]);
   expect(wrote.length).toBeLessThanOrEqual(1);
 });
+
+test("over partitions, compressed and encrypted, readers get what was written", async () => {
+  const encryption = { current: "k1", keys: { k1: new Uint8Array(32).fill(7) } };
+  await v.reopen({ encryption, compression: { thresholdBytes: 10 } }, 3);
+  await v.run(
+    v.mill.work([
+      handler(chat, ({ input, stream }) => {
+        stream.write(`frame of ${String(input)} ${"x".repeat(500)}`);
+        stream.summary({ of: input });
+      }),
+    ]),
+  );
+  const handles = await v.run(v.mill.enqueueMany(Array.from({ length: 9 }, (_, at) => chat.with(at))));
+  for (const [at, { id }] of handles.entries()) {
+    expect((await read(id)).map(textOf)).toEqual([`frame of ${at} ${"x".repeat(500)}`, "ended completed"]);
+    expect((await v.run(v.mill.output(id))).summary).toEqual({ of: at });
+    const [page] = await v.run(v.store.readFrames([{ id, after: null, max: 1 }]));
+    expect(page?.kind === "ok" && page.chunks[0]?.body).not.toContain("frame");
+  }
+});
