@@ -414,7 +414,7 @@ export class Millrace implements Enqueuer {
     this.#checkNoView("work");
     const settings = readWorkerOptions(this.#services, options);
     const worker = new JobWorker(this.#services, this.#shared, handlers, settings);
-    for (const { definition } of handlers) this.#services.knownSignals.learn(definition);
+    for (const { definition } of handlers) this.#services.knownJobs.learn(definition);
     // The store must know the limits of these jobs before one of them runs.
     const defined = this.#services.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),

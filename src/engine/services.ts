@@ -30,8 +30,8 @@ import { StoreRetention } from "./policies/store-retention.ts";
 import type { ProcessSettings } from "./process-settings.ts";
 import { DefinedSchedules } from "./schedules/defined-schedules.ts";
 import { HandledNames } from "./submit/handled-names.ts";
+import { KnownJobs } from "./submit/known-jobs.ts";
 import { JobIds } from "./submit/job-ids.ts";
-import { KnownSignals } from "./durable/known-signals.ts";
 import { JobPlanner } from "./submit/job-planner.ts";
 import { Submitter } from "./submit/submitter.ts";
 import { Publishing } from "./topics/publishing.ts";
@@ -67,7 +67,7 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly limits: LimitsInUse;
   readonly budgets: Budgets;
   readonly handled: HandledNames;
-  readonly knownSignals: KnownSignals;
+  readonly knownJobs: KnownJobs;
 
   readonly planner: JobPlanner;
   readonly submitter: Submitter;
@@ -120,10 +120,10 @@ export function createServices(
   const limits = new LimitsInUse(callers, log);
   const budgets = new Budgets({ store: callers, platform, flush, ids, giveUpMs, limits });
   const handled = new HandledNames();
-  const knownSignals = new KnownSignals();
+  const knownJobs = new KnownJobs();
 
   const callersNeeds = { store: callers, platform, ids, giveUpMs };
-  const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled, knownSignals });
+  const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled, knownJobs });
   const submitter = new Submitter({ platform, ids, limits, submits: batchers.submits, telemetry });
   const schedules = new DefinedSchedules({ ...callersNeeds, log, coder, limits, planner });
   const publishing = new Publishing({ ...callersNeeds, coder, enqueueMiddleware });
@@ -152,7 +152,7 @@ export function createServices(
     ...{ platform, log, repeated, metrics, store, callersStore: callers, flush, ids },
     ...batchers,
     callersBatchers: { changes, reads },
-    ...{ queuePolicies, policies, retention, limits, budgets, handled, knownSignals },
+    ...{ queuePolicies, policies, retention, limits, budgets, handled, knownJobs },
     ...{ planner, submitter, schedules, publishing, webhookDocs },
     ...{ attemptObservers, reportFailure, clocks, otherWorkers, leadership, heartbeat },
   };

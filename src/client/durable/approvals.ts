@@ -26,7 +26,7 @@ import { refuse } from "../jobs/job-changes.ts";
 import { checkSignal, checkValue } from "./signals.ts";
 
 type ApprovalsNeeds = Needs<
-  "store" | "coder" | "platform" | "ids" | "reads" | "changes" | "policies" | "knownSignals"
+  "store" | "coder" | "platform" | "ids" | "reads" | "changes" | "policies" | "knownJobs"
 >;
 
 export interface TokenOptions {
@@ -126,7 +126,7 @@ export class Approvals {
     const found = await this.#find(claims);
     if (found.kind !== "open") return found;
     const { run, round, wait, source } = claims;
-    checkValue(this.#needs.knownSignals.of(found.record.name), found.signal, value);
+    checkValue(this.#needs.knownJobs.signalsOf(found.record.name), found.signal, value);
     const text = this.#needs.coder.encode(value, "the answer");
     const body: EntryBody = { kind: "signal", name: found.signal, value: text, source, wait };
     const entry = writeEntry({ key: answerKeyOf(claims), body });

@@ -89,7 +89,7 @@ type SignalsNeeds = Needs<
   | "reads"
   | "changes"
   | "policies"
-  | "knownSignals"
+  | "knownJobs"
   | "store"
   | "log"
   | "planner"
@@ -121,7 +121,7 @@ export class Signals {
       if (record === null) throw notFound(id);
       checkIsJob(record, job?.name ?? null);
       checkSignal(needs, record, name);
-      const { signals = needs.knownSignals.of(record.name) } = (job ?? {}) as Partial<DurablePart>;
+      const { signals = needs.knownJobs.signalsOf(record.name) } = (job ?? {}) as Partial<DurablePart>;
       const sent = this.#sent(read, signals, value);
       return answerOf(await sendTo(needs, id, sent), id);
     });
@@ -205,7 +205,7 @@ export class Signals {
     const businessKey = checkName(key, "signal: the business key");
     const read = this.#read("signal", name, others);
     // Any job may wait there, so only what all refuse is refused here.
-    const takers = this.#needs.knownSignals.taking(read.name);
+    const takers = this.#needs.knownJobs.takingSignal(read.name);
     const taker = takers.find((schemas) => takes(schemas, read.name, value)) ?? takers[0];
     const sent = { ...this.#sent(read, taker, value), businessKey };
     return keyedSignalUnit(this.#needs, sent, {

@@ -48,6 +48,7 @@ import {
   deleteMembersNow,
 } from "../flows/flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
+import { NewInput } from "./new-input.ts";
 import { overStates, readCursor, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJobs } from "./job-view.ts";
@@ -66,6 +67,7 @@ type JobsNeeds = Needs<
   | "reads"
   | "queuePolicies"
   | "policies"
+  | "knownJobs"
 >;
 
 /**
@@ -93,7 +95,7 @@ export interface RetryJobOptions extends WhenOptions, CallOptions {
    * were undone, or that gets another input always begins anew.
    */
   fromStart?: boolean;
-  /** Replaces the input. */
+  /** Replaces the input. The schema of the job checks it, if this process has used the job's definition. */
   input?: unknown;
   /** For a filter: how many jobs come back per second; their due times are spread accordingly. */
   perSecond?: number;
@@ -113,7 +115,7 @@ export interface DeleteOptions extends CallOptions {
 }
 
 export interface RunNowOptions extends CallOptions {
-  /** Replaces the input. */
+  /** Replaces the input. The schema of the job checks it, if this process has used the job's definition. */
   input?: unknown;
   /** A payload for the handler, beside the input: `context.attached`, until the next wake attaches another one. */
   attach?: unknown;
@@ -123,6 +125,7 @@ export interface RunNowOptions extends CallOptions {
 export type RunNowAnswer = "woken" | "not-scheduled" | "not-found";
 
 export interface EditJobOptions {
+  /** Replaces the input. The schema of the job checks it, if this process has used the job's definition. */
   input?: unknown;
   priority?: Priority;
   /** Replaces the headers that it was enqueued with; its trace context stays. */
@@ -276,7 +279,8 @@ export class Jobs {
       if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
         throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
       const when = readWhen(options, "retry");
-      const edit = this.#editOf(options);
+      const input = new NewInput(this.#needs, options);
+      const { edit } = input;
       const { strideMs } = this.#needs;
       const members = new MemberReplays(needs);
       // A flow brings back its member as it was, so the call may change nothing.
@@ -286,6 +290,7 @@ export class Jobs {
       let position = 0;
       const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
         if (isOfFlow(record)) return isPlain ? members.retry(record) : "flow-member";
+        await input.check(record);
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
         const answer = await changes.changeAsRead(record, (read) => [
           replayChange(
@@ -297,7 +302,9 @@ export class Jobs {
         return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
       };
       if (typeof target === "string") return one(changes, target, retryOne);
-      return changes.each(overStates(target, ["failed"]), retryAnswers, retryOne, isOver);
+      const query = overStates(target, ["failed"]);
+      await input.checkFor(target);
+      return changes.each(query, retryAnswers, retryOne, isOver);
     });
   }
 
@@ -345,19 +352,21 @@ export class Jobs {
     return this.#act("runNow", id, options, ({ changes }) => {
       checkName(id, "runNow: id");
       checkOptions(options, "runNow", ["input", "attach", ...callKeys]);
-      const input = this.#editOf(options);
+      const input = new NewInput(this.#needs, options);
+      const { edit } = input;
       const attached =
         options.attach === undefined ? undefined : this.#needs.coder.encode(options.attach, "attach");
       return one(changes, id, async (record) => {
         if (isFlow(record)) return "not-found";
+        await input.check(record);
         const answer = await changes.changeAsRead(record, (read) => {
-          checkInputEdit(read, input);
+          checkInputEdit(read, edit);
           const meta =
             attached === undefined ? {} : { meta: writeMeta({ ...readMeta(read.meta), attached }) };
-          const edit = input === undefined && attached === undefined ? {} : { edit: { ...input, ...meta } };
+          const whole = edit === undefined && attached === undefined ? {} : { edit: { ...edit, ...meta } };
           const { strideMs } = this.#needs;
           return [
-            rescheduleChange(this.#waiting(read), { inMs: 0 }, strideMs, { ...edit, states: ["scheduled"] }),
+            rescheduleChange(this.#waiting(read), { inMs: 0 }, strideMs, { ...whole, states: ["scheduled"] }),
           ];
         });
         return isMade(answer) ? "woken" : answer.kind === "gone" ? "not-found" : "not-scheduled";
@@ -400,14 +409,16 @@ export class Jobs {
         "edit",
       );
       const { level } = policy;
-      const input = this.#editOf(edits);
-      const answer = await changes.changeAsRead(await changes.mustRead(id), (record) => {
+      const input = new NewInput(this.#needs, edits);
+      const found = await changes.mustRead(id);
+      await input.check(found);
+      const answer = await changes.changeAsRead(found, (record) => {
         if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
-        checkInputEdit(record, input);
+        checkInputEdit(record, input.edit);
         const { isReadable, order } = this.#needs.policies.read(record.policy);
         const { strideMs } = this.#needs;
         const edit: Edit = {
-          ...input,
+          ...input.edit,
           ...(level === undefined || !isReadable
             ? {}
             : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
@@ -465,10 +476,6 @@ export class Jobs {
     return asOneCall(this.#needs, { what, limit, isLong }, async (needs, isOver) =>
       act({ needs, changes: new JobChanges(needs), isOver }),
     );
-  }
-
-  #editOf(options: { input?: unknown }): Edit | undefined {
-    return "input" in options ? { input: this.#needs.coder.encode(options.input, "input") } : undefined;
   }
 
   /** If lines were dropped, the store adds a line of its own, which is a sentence and not JSON. */

@@ -24,8 +24,8 @@ import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./job-definition.ts";
 import type { AnyJob, AnySubmission, Submission } from "./job-definition.ts";
 import type { LimitsInUse } from "../limits/limits-in-use.ts";
-import type { KnownSignals } from "../durable/known-signals.ts";
 import type { HandledNames } from "./handled-names.ts";
+import type { KnownJobs } from "./known-jobs.ts";
 import type { JobIds } from "./job-ids.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
@@ -65,7 +65,7 @@ export interface PlannerNeeds {
   readonly ids: JobIds;
   readonly limits: LimitsInUse;
   readonly handled: HandledNames;
-  readonly knownSignals: KnownSignals;
+  readonly knownJobs: KnownJobs;
   readonly coder: PayloadCoder;
   readonly router: Router;
   readonly codeDefaults: JobPolicy;
@@ -211,7 +211,7 @@ export class JobPlanner {
     const requires = options.requires ?? [];
     this.#needs.limits.enter(limits);
     this.#needs.limits.enterBudgets(budgets);
-    this.#needs.knownSignals.learn(definition);
+    this.#needs.knownJobs.learn(definition);
     const level = policy.level ?? codeDefaults.level ?? 0;
     const queue = queueOf(router, { name, queue: options.queue });
     const lane = planLane({ queue, name, requires, gates, group, limits, budgets });
