@@ -10,16 +10,18 @@ const count = Number(process.env["MILLRACE_BUDGETS"] ?? 6);
 const from = Number(process.env["MILLRACE_BUDGETS_FROM"] ?? 1);
 const plantedTries = 40;
 
+function drawsOf(seed: number): () => number {
+  const random = createSeededRandom(seed);
+  return () => random.next();
+}
+
 describe.each(usePlaces())("histories of budgets on %s", (title, place) => {
   test(
     "keep counts exact, reservations below the bound, gates in line with counts, and act once per crossing",
     async () => {
       const store = await place()();
       for (let seed = from; seed < from + count; seed++)
-        expect(
-          await runBudgetHistory(store, `b${seed}`, createSeededRandom(seed).next),
-          `history ${seed}`,
-        ).toBeNull();
+        expect(await runBudgetHistory(store, `b${seed}`, drawsOf(seed)), `history ${seed}`).toBeNull();
       await store.close();
     },
     60_000 + count * 5_000,
@@ -31,7 +33,7 @@ describe.each(usePlaces())("histories of budgets on %s", (title, place) => {
     const store = await place()();
     let found = null;
     for (let seed = 1; seed <= plantedTries && found === null; seed++)
-      found = await runBudgetHistory(store, `p${seed}`, createSeededRandom(seed).next, bug);
+      found = await runBudgetHistory(store, `p${seed}`, drawsOf(seed), bug);
     expect(found).not.toBeNull();
     await store.close();
   });

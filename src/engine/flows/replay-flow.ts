@@ -3,7 +3,6 @@
  * from the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken
  * is not taken again, and a node that was changed by somebody else is left as it is.
  */
-import { replayKind } from "../../model/flow/requested-change.ts";
 import { noteNewRound } from "../../model/job/attempt-log.ts";
 import type { Block } from "../../model/job/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
