@@ -3,7 +3,7 @@
  * runs, and the defaults of its jobs.
  *
  *   paused        after the call no claim passes; running jobs finish; jobs that a worker claimed ahead are handed back
- *                 as soon as it hears of the pause (at its next slow poll at the latest, if the hint was lost)
+ *                 as soon as it hears of the pause (with its next heartbeat, if the hint was lost)
  *   intakeClosed  new jobs are refused as `intake-closed`; jobs that are there, their retries and follow-ups run on
  */
 import type { Needs } from "../../engine/services.ts";
