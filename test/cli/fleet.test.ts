@@ -43,7 +43,7 @@ describe("millrace top", () => {
     await mill.enqueue(job("other"), null);
     const { code, out } = await say(["top", "--store", store]);
     expect(code).toBe(0);
-    expect(out).toMatch(/^1 workers, 0 running, 0 completed per second$/m);
+    expect(out).toMatch(/^1 worker, 0 running, 0 completed per second$/m);
     expect(out).toMatch(/^mail +0 +0 +0 +0 +3 +0 +0 +0$/m);
     expect(out).toContain("! 1 ready in default, which no live worker serves");
     expect(out).toMatch(/^mailer-\w+ +working +mail 3 /m);

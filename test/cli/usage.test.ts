@@ -49,7 +49,7 @@ describe("wrong usage", () => {
     [["duties", "run"], /needs a NAME/],
     [
       ["queues", "stop", "email"],
-      /queues knows the verbs pause, resume, drain, openIntake, reset, set, not "stop"/,
+      /queues knows the verbs pause, resume, close-intake, open-intake, reset, set, not "stop"/,
     ],
     [["queues", "pause"], /queues pause needs a QUEUE/],
     [["queues", "--for", "1m"], /--for has no meaning without a verb/],
