@@ -51,7 +51,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
       ...["ready", "claimed", "started", "completed"],
     ]);
     const [submitted, , , , retry] = events;
-    const times = { waitedUs: expect.any(Number), ranUs: expect.any(Number) };
+    const times = { waitedMs: expect.any(Number), ranMs: expect.any(Number) };
     expect(retry).toMatchObject({ ...times, error: { name: "Error", message: "first" } });
     expect(events.at(-1)).toMatchObject(times);
     expect(submitted).toMatchObject({
@@ -275,7 +275,7 @@ describe("events that need more than the record of a change", () => {
     }
     release.resolve(3);
     const [last] = await v.run(take(v.mill.events({ from: "start", job: "job-3", kinds: "completed" }), 1));
-    expect(last).toMatchObject({ waitedUs: expect.any(Number), ranUs: expect.any(Number) });
+    expect(last).toMatchObject({ waitedMs: expect.any(Number), ranMs: expect.any(Number) });
   });
 
   test("progress comes decoded, without what its definition hides", async () => {
@@ -301,7 +301,7 @@ describe("events that need more than the record of a change", () => {
     const broken = Object.assign(new TypeError("broken"), { code: "E1" });
     await v.run(v.mill.work([handler(bad, () => Promise.reject(broken))]));
     const [event] = await v.run(take(stream, 1));
-    expect(event).toMatchObject({ reason: "retries-exhausted", ranUs: expect.any(Number) });
+    expect(event).toMatchObject({ reason: "retries-exhausted", ranMs: expect.any(Number) });
     expect(event?.error).toEqual({ name: "TypeError", message: "broken", code: "E1" });
   });
 

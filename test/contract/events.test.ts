@@ -26,7 +26,7 @@ describe.each(places)("on %s", (_title, place) => {
         cursor = event.cursor;
         if (event.jobId === null) continue;
         lives.set(event.jobId, [...(lives.get(event.jobId) ?? []), event.kind]);
-        if (event.kind === "completed") expect(event.ranUs).toBeGreaterThanOrEqual(0);
+        if (event.kind === "completed") expect(event.ranMs).toBeGreaterThanOrEqual(0);
         if (event.kind === "completed" && ++ended === until) return;
       }
     };

@@ -42,8 +42,8 @@ function logText(message: string, id: string, { level, fields }: LogFields): str
   return `${escapeText(id)} ${escapeText(String(level))}: ${escapeText(message)}${details}`;
 }
 
-function endText({ id, name, outcome, reason, attempt, ranUs }: AttemptReport): string {
+function endText({ id, name, outcome, reason, attempt, ranMs }: AttemptReport): string {
   const why = reason === null ? "" : ` (${escapeText(reason)})`;
   const which = attempt > 1 ? `, attempt ${attempt}` : "";
-  return `${escapeText(id)} ${escapeText(name)} ${outcome}${why} after ${durationText(ranUs / 1000)}${which}`;
+  return `${escapeText(id)} ${escapeText(name)} ${outcome}${why} after ${durationText(ranMs)}${which}`;
 }

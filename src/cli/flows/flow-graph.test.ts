@@ -13,7 +13,7 @@ function node(name: string, state: JobState = "completed", given: Given = {}): F
   const { after = [], on = "success", ...rest } = given;
   return {
     ...{ name, id: `F.${name}`, job: "step", part: null, state, reason: null, attempt: 1, error: null },
-    ...{ startedAt: null, ranUs: null, endedAt: null },
+    ...{ startedAt: null, ranMs: null, endedAt: null },
     join: after.length === 0 ? null : { needs: after.length, came: 0 },
     ...rest,
     after: after.map((parent) => ({ name: parent, on })),
@@ -38,7 +38,7 @@ test("a chain stands straight, one line for each of ten", () => {
 
 test("branches are a tree, and what joins them stands behind them and names them", () => {
   const nodes = [
-    node("fetch", "completed", { ranUs: 400_000 }),
+    node("fetch", "completed", { ranMs: 400 }),
     node("left", "running", { after: ["fetch"], startedAt: new Date(0) }),
     node("right", "failed", { after: ["fetch"], error: { name: "Error", message: "no\nink" } }),
     node("merge", "blocked", { after: ["left", "right"], join: { needs: 1, came: 0 } }),

@@ -155,13 +155,13 @@ class Drawing {
       });
   }
 
-  #detailOf({ state, reason, error, startedAt, ranUs, attempt }: FlowNodeView): string {
+  #detailOf({ state, reason, error, startedAt, ranMs, attempt }: FlowNodeView): string {
     const attempts = attempt > 1 ? `attempt ${attempt}, ` : "";
     if (error !== null && state !== "cancelled")
       return shorten(`${attempts}${error.name}: ${error.message}`, detailCharsMax);
     if (state === "running" && startedAt !== null)
       return `${attempts}for ${durationText(Math.max(0, this.#now - startedAt.getTime()))}`;
-    if (state === "completed" && ranUs !== null) return ranUs < 1000 ? "<1ms" : durationText(ranUs / 1000);
+    if (state === "completed" && ranMs !== null) return ranMs < 1 ? "<1ms" : durationText(ranMs);
     return reason === null ? "" : escapeText(reason);
   }
 }

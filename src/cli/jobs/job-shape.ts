@@ -32,11 +32,11 @@ export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
     input: job.input ?? null,
     result: job.result ?? null,
     progress: job.progress ?? null,
-    failures: job.failures.map(({ at, attempt, outcome, ranUs, worker, error }) => ({
+    failures: job.failures.map(({ at, attempt, outcome, ranMs, worker, error }) => ({
       attempt,
       outcome,
       at: new Date(at),
-      ranUs: ranUs ?? null,
+      ranMs: ranMs ?? null,
       worker: worker || null,
       error: error ?? null,
     })),

@@ -70,8 +70,8 @@ function endOfJob(job: JobView, endedAt: Date, written: readonly { readonly at: 
 }
 
 function endOfAttempt(entry: AttemptView, wantsStacks: boolean): Moment {
-  const { at, attempt, outcome, output, ranUs, worker, error } = entry;
-  const ran = ranUs === undefined ? "" : ` after ${durationText(ranUs / 1000)}`;
+  const { at, attempt, outcome, output, ranMs, worker, error } = entry;
+  const ran = ranMs === undefined ? "" : ` after ${durationText(ranMs)}`;
   const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
   const what = `attempt ${attempt} ${outcome}${ran}${where}`;
   return { at: new Date(at), lines: [what, ...describe(error, wantsStacks), ...outputLines(output)] };

@@ -81,8 +81,8 @@ export interface FlowNodeView {
   /** What its last attempt threw, unless it completed. */
   readonly error: { readonly name: string; readonly message: string } | null;
   readonly startedAt: Date | null;
-  /** How long the handler of its last attempt ran, in microseconds; null if that was not measured. */
-  readonly ranUs: number | null;
+  /** How long the handler of its last attempt ran, such as 0.4; null if that was not measured. */
+  readonly ranMs: number | null;
   readonly endedAt: Date | null;
 }
 
@@ -363,9 +363,9 @@ function viewNode(record: JobRecord, added: readonly string[]): FlowNodeView {
   const { id, name, state, reason, attempt, endedAt } = record;
   const startedAt = record.startedAt ?? record.claimedAt;
   const { part, parents = [], wants, expands } = flowMetaOf(record);
-  const { error, ranUs = null } = readAttemptLog(record.attempts).entries.at(-1) ?? {};
+  const { error, ranUs } = readAttemptLog(record.attempts).entries.at(-1) ?? {};
   return {
-    ...{ name: pathOfId(id), id, state, reason, attempt, ranUs },
+    ...{ name: pathOfId(id), id, state, reason, attempt, ranMs: ranUs === undefined ? null : ranUs / 1000 },
     job: part === undefined && expands === undefined ? name : null,
     part: part?.kind ?? null,
     after: [...parents, ...added].map((edge) => ({ name: targetOf(edge), on: conditionOf(edge) })),

@@ -16,9 +16,13 @@ import type { JobRecord } from "../../store/records.ts";
 import { readHeld } from "../explain/held-view.ts";
 import type { Held } from "../explain/held-view.ts";
 
-export interface AttemptView extends Omit<AttemptRecord, "at"> {
+export interface AttemptView extends Omit<AttemptRecord, "at" | "waitedUs" | "ranUs"> {
   /** When the attempt ended. */
   readonly at: Date;
+  /** From the time the job was due to the start of its handler, such as 0.4; absent after its lease expired. */
+  readonly waitedMs?: number;
+  /** Handler time, such as 0.4; absent if it could not be measured because the lease expired. */
+  readonly ranMs?: number;
 }
 
 /** Redacted fields show "[redacted]", whatever their type says. */
@@ -146,8 +150,14 @@ export function viewTags({ tags, flow }: Pick<JobRecord, "tags" | "flow">): read
 
 /** The record of a completed attempt leaves out what the job's own record has. */
 function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): AttemptView {
-  const at = new Date(entry.at ?? endedAt ?? 0);
-  return { ...entry, at, ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}) };
+  const { waitedUs, ranUs, ...shown } = entry;
+  return {
+    ...shown,
+    at: new Date(entry.at ?? endedAt ?? 0),
+    ...(waitedUs === undefined ? {} : { waitedMs: waitedUs / 1000 }),
+    ...(ranUs === undefined ? {} : { ranMs: ranUs / 1000 }),
+    ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}),
+  };
 }
 
 const unreadable = "[unreadable]";

@@ -53,8 +53,8 @@ test("onAttempt reports retries, snoozes and ends, with names and times", async 
     outcome: "completed",
     state: "completed",
     reason: null,
-    waitedUs: expect.any(Number),
-    ranUs: expect.any(Number),
+    waitedMs: expect.any(Number),
+    ranMs: expect.any(Number),
   });
 });
 

@@ -23,10 +23,10 @@ export interface AttemptReport {
   readonly state: SettleNext["to"] | null;
   /** Why the job ended; null if it completed or has not ended. */
   readonly reason: string | null;
-  /** From the time at which the job was due until its handler was called, in microseconds. */
-  readonly waitedUs: number;
-  /** How long the handler ran, in microseconds. */
-  readonly ranUs: number;
+  /** From the time at which the job was due until its handler was called, such as 0.4. */
+  readonly waitedMs: number;
+  /** How long the handler ran, such as 0.4. */
+  readonly ranMs: number;
 }
 
 export type OnAttempt = (report: AttemptReport) => unknown;
@@ -91,7 +91,7 @@ function reportOf(attempt: ObservedAttempt): AttemptReport {
     outcome: endedAs(attempt),
     state: settled === null ? null : settled.to,
     reason: settled !== null && "reason" in settled ? settled.reason : null,
-    waitedUs,
-    ranUs,
+    waitedMs: waitedUs / 1000,
+    ranMs: ranUs / 1000,
   };
 }

@@ -54,7 +54,7 @@ function lacksAttempt(
   event: MillraceEvent,
 ): event is MillraceEvent<"completed" | "failed" | "retry-scheduled"> {
   const { kind } = event;
-  return (kind === "completed" || kind === "failed" || kind === "retry-scheduled") && event.ranUs === null;
+  return (kind === "completed" || kind === "failed" || kind === "retry-scheduled") && event.ranMs === null;
 }
 
 export class EventJobs {
@@ -104,8 +104,8 @@ export class EventJobs {
     if (isFlowEnd(event))
       return record === undefined ? event : { ...event, counts: countMembers(readWaits(record.waits ?? "")) };
     if (record === undefined || !lacksAttempt(event)) return event;
-    const { error, waitedUs, ranUs } = fieldsOfAttempt(entryOf(event, record));
-    const times = { waitedUs, ranUs };
+    const { error, waitedMs, ranMs } = fieldsOfAttempt(entryOf(event, record));
+    const times = { waitedMs, ranMs };
     return event.kind === "completed" ? { ...event, ...times } : { ...event, error, ...times };
   }
 

@@ -90,10 +90,10 @@ interface Ends {
  * Times of the attempt that ended; null if they were not measured, or the job was deleted before the event was read.
  */
 interface Times {
-  /** From the time the job was due to the start of its handler, in microseconds. */
-  readonly waitedUs: number | null;
-  /** Handler time, in microseconds. */
-  readonly ranUs: number | null;
+  /** From the time the job was due to the start of its handler, such as 0.4. */
+  readonly waitedMs: number | null;
+  /** Handler time, such as 0.4. */
+  readonly ranMs: number | null;
 }
 
 /** What the attempt threw; null if it threw nothing, or the job was deleted before the event was read. */
@@ -164,7 +164,7 @@ interface Entry<Kind extends EventName> {
 
 const waits = ["dueAt"] as const;
 const ends = ["reason"] as const;
-const times = ["waitedUs", "ranUs"] as const;
+const times = ["waitedMs", "ranMs"] as const;
 const ofBudget = ["budget", "key", "amount", "hard", "soft", "until"] as const;
 const flowEnds = ["flowId", "reason", "counts"] as const;
 
@@ -325,10 +325,11 @@ export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
 
 /** The fields that come from the entry of the attempt log. */
 export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throws {
-  const { waitedUs = null, ranUs = null, error } = entry ?? {};
-  if (error === undefined) return { error: null, waitedUs, ranUs };
+  const { waitedUs, ranUs, error } = entry ?? unmeasured;
+  const [waitedMs, ranMs] = [measuredMs(waitedUs), measuredMs(ranUs)];
+  if (error === undefined) return { error: null, waitedMs, ranMs };
   const { name, message, code } = error;
-  return { error: { name, message, ...(code === undefined ? {} : { code }) }, waitedUs, ranUs };
+  return { error: { name, message, ...(code === undefined ? {} : { code }) }, waitedMs, ranMs };
 }
 
 /** The fields of kinds that end an attempt. */
@@ -373,8 +374,9 @@ export function eventOfJob(
       return { kind, cursor, at, jobId, queue, name, state, attempt, startedAt };
     }
     case "completed": {
-      const { waitedUs = null, ranUs = null } = attemptOfNote(emitted.note ?? "") ?? unmeasured;
-      return { kind, cursor, at, jobId, queue, name, state, attempt, waitedUs, ranUs };
+      const { waitedUs, ranUs } = attemptOfNote(emitted.note ?? "") ?? unmeasured;
+      const [waitedMs, ranMs] = [measuredMs(waitedUs), measuredMs(ranUs)];
+      return { kind, cursor, at, jobId, queue, name, state, attempt, waitedMs, ranMs };
     }
     default: {
       const shared = { kind, cursor, at, jobId, queue, name, state, attempt };
@@ -402,7 +404,12 @@ export function eventOfFlow(
   } as MillraceEvent;
 }
 
-const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
+const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs" | "error">> = {};
+
+/** The log of attempts has microseconds; users get milliseconds, as everywhere. */
+function measuredMs(us: number | undefined): number | null {
+  return us === undefined ? null : us / 1000;
+}
 
 /** The start, from its report or from the end of the attempt. */
 function startOf(emitted: RecordedEvent, at: Date): Date {
