@@ -220,8 +220,10 @@ export class Scribe {
         outcome: "lease-expired",
         at: this.now,
       });
-    if (state === null) this.jobs.delete(id);
-    else {
+    if (state === null) {
+      this.jobs.delete(id);
+      this.outputs.delete(id);
+    } else {
       job.state = state;
       if (isTerminal(state)) job.endedAt = this.now;
     }

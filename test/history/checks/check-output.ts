@@ -1,6 +1,7 @@
 /**
  * The output of jobs: invariant 67. Frames are ordered by fence and number, and the store accepted them in this order.
- * If the order of all calls is known, the output is kept here once more, and must be the one that the store has.
+ * If the order of all calls is known, the output is kept here once more, and must be the one that the store has. A
+ * deleted job has none.
  */
 import { readChunk } from "../../../src/model/output/chunk-text.ts";
 import { isLocked } from "../../../src/store/operations.ts";
@@ -15,7 +16,7 @@ const placeText = ({ fence, number }: FramePlace): string => `${fence}/${number}
 export function* checkOutput(ledger: Ledger): Generator<Violation> {
   for (const [id, chunks] of ledger.outputs) yield* outputIsInOrder(id, chunks);
   for (const [id, acts] of Map.groupBy(actsOf(ledger), ({ write }) => write.id))
-    if (acts.every(({ isKnown }) => isKnown) && !ledger.reborn.has(id) && ledger.timelines.has(id))
+    if (acts.every(({ isKnown }) => isKnown) && !ledger.reborn.has(id) && ledger.records.has(id))
       yield* outputIsAsAcknowledged(ledger, id, acts);
 }
 

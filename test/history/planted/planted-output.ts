@@ -36,6 +36,11 @@ export const trueOutput: Record<string, Write> = {
     twoWrite(s, false);
     s.settle("a", "completed");
   },
+  "a job that is deleted with its output": (s) => {
+    twoWrite(s);
+    s.settle("a", "completed");
+    s.remove("a");
+  },
 };
 
 export const plantedOutput: readonly Planted[] = [
