@@ -1,3 +1,4 @@
+import { isMillraceError } from "../../model/error.ts";
 import type { Duration } from "../../model/duration.ts";
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
@@ -75,13 +76,15 @@ test("a result with a retention of its own is pruned within a minute of it, and 
       answer.with(null, { keepResult: true }),
     ]),
   );
-  const results = (): Promise<readonly (number | undefined)[]> =>
-    v.run(Promise.all([plain.result(), short.result(), long.result()]));
+  const expired = (error: unknown): string =>
+    isMillraceError(error, "result-expired") ? error.code : "other";
+  const results = (): Promise<readonly (number | string)[]> =>
+    v.run(Promise.all([plain, short, long].map((handle) => handle.result().catch(expired))));
   expect(await results()).toEqual([42, 42, 42]);
   await v.advance(11 * 60_000);
-  expect(await results()).toEqual([42, undefined, 42]);
+  expect(await results()).toEqual([42, "result-expired", 42]);
   await v.advance(50 * 60_000);
-  expect(await results()).toEqual([undefined, undefined, 42]);
+  expect(await results()).toEqual(["result-expired", "result-expired", 42]);
   await v.close();
 });
 
