@@ -147,6 +147,7 @@ export type {
   BatchOptions,
   Handler,
   HandlerFunction,
+  HandlerOf,
   HandlerReturn,
 } from "./worker/handler.ts";
 export {

@@ -104,7 +104,8 @@ function readSimulation<World>(options: SimulateOptions<World>): Play {
       "invalid-option",
       "simulate: invariants must be functions by name, at least one.",
     );
-  const settings = readTestOptions("simulate", rest);
+  // A write of metrics is no commit of the scenario: a crash there would only repeat the run.
+  const settings = readTestOptions("simulate", { metrics: false, ...rest });
   const afterwardsMs = durationMs(afterwards ?? "1h", "simulate: afterwards");
 
   return async (crash) => {

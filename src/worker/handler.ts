@@ -29,6 +29,17 @@ export type HandlerFunction<Out, Returned> = (
 ) => HandlerReturn<Returned> | Promise<HandlerReturn<Returned>>;
 
 /**
+ * The function that handles a job, for a file that has it as its default export: the compiler then checks the file
+ * against the job, its input, its result and its signals.
+ *
+ * @example
+ *   export default (async ({ input }) => ({ pixels: input.width * 100 })) satisfies HandlerOf<typeof resize>;
+ */
+export type HandlerOf<Job extends AnyJob> = (
+  context: ContextOf<Job>,
+) => HandlerReturn<ReturnedOf<Job>> | Promise<HandlerReturn<ReturnedOf<Job>>>;
+
+/**
  * Returns one outcome per job, in order: a result, a control outcome, or an Error that fails that job alone. If it
  * returns nothing, all jobs are completed.
  */

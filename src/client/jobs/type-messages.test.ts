@@ -12,6 +12,16 @@ const mistakes: readonly (readonly [line: string, at: string, message: RegExp])[
   ["handler(mail, () => ({ sent: 'no' }));", "sent:", /'string' is not assignable to type 'number'/],
   ["handler(mail, async () => ({ sent: 'no' }));", "({ sent", /'string' is not assignable to type 'number'/],
   ["handler(mail, ({ input }) => ({ sent: input.too.length }));", "too", /Property 'too' does not exist/],
+  [
+    "export default (async ({ input }) => ({ sent: input.to })) satisfies HandlerOf<typeof mail>;",
+    "({ sent",
+    /'string' is not assignable to type 'number'/,
+  ],
+  [
+    "void ((({ input }) => ({ sent: input.too.length })) satisfies HandlerOf<typeof mail>);",
+    "too",
+    /Property 'too' does not exist/,
+  ],
   ["fileHandler(mail, { file: 'x', size: '3' });", "size", /'string' is not assignable to type 'number/],
   [
     "fileHandler(mail, { file: 'x', runs: 'thread' });",
@@ -65,7 +75,7 @@ const mistakes: readonly (readonly [line: string, at: string, message: RegExp])[
 ];
 
 const head = (index: string): readonly string[] => [
-  `import { fileHandler, handler, job, limit, type Millrace } from ${JSON.stringify(index)};`,
+  `import { fileHandler, handler, job, limit, type HandlerOf, type Millrace } from ${JSON.stringify(index)};`,
   'import { z } from "zod";',
   "declare const mill: Millrace;",
   "interface Mail { to: string; card: { number: string } }",
