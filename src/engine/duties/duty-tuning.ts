@@ -50,7 +50,7 @@ const defaults = {
   webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000, isOncePerStore: true },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: false },
   // Its sleep bounds for how long a dead process keeps what it had reserved, after the end of its lease.
-  "budget-reset": { isOn: true, batchMax: 500, sleepMaxMs: 15_000, isOncePerStore: true },
+  "budget-reset": { isOn: true, batchMax: 500, sleepMaxMs: 30_000, isOncePerStore: true },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: true },
   metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000, isOncePerStore: true },
   "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000, isOncePerStore: true },
