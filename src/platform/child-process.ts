@@ -1,7 +1,8 @@
 /**
  * Child processes: each leads a process group of its own and carries a mark in its environment, so that it can be ended
  * with all that it has started (process-tree.ts). There is never a shell in between. A child goes when this process
- * goes: its group is killed at the exit, and after a crash by its guard (orphan-guard.ts).
+ * goes: its group is killed at the exit, and after a crash a guard kills its group and all with its mark
+ * (orphan-guard.ts).
  *
  *   line       what is said to it      what it says       what it prints
  *   "stdio"    standard input          standard output    standard error
@@ -16,7 +17,7 @@ import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
 import type { ChildHandle, ChildListener } from "./child-handle.ts";
-import { guardGroup, unguardGroup } from "./orphan-guard.ts";
+import { guardChild, unguardChild } from "./orphan-guard.ts";
 import { endTree, markPrefix, signalGroup, treeMemoryBytes } from "./process-tree.ts";
 
 export interface ChildStart {
@@ -72,9 +73,9 @@ export function environmentOf(
   return { ...Object.fromEntries(own), ...env, [mark]: "1" };
 }
 
-function enterLive(pid: number): void {
+function enterLive(pid: number, mark: string): void {
   live.add(pid);
-  guardGroup(pid);
+  guardChild(pid, mark);
   if (watchesExit) return;
   watchesExit = true;
   process.on("exit", () => {
@@ -82,9 +83,9 @@ function enterLive(pid: number): void {
   });
 }
 
-function leaveLive(pid: number): void {
+function leaveLive(pid: number, mark: string): void {
   live.delete(pid);
-  unguardGroup(pid);
+  unguardChild(pid, mark);
 }
 
 export function startChild(start: ChildStart, listener: ChildListener): ChildHandle {
@@ -104,10 +105,10 @@ export function startChild(start: ChildStart, listener: ChildListener): ChildHan
     return nothing;
   }
   const { pid } = child;
-  if (pid !== undefined) enterLive(pid);
+  if (pid !== undefined) enterLive(pid, mark);
   child.on("error", (error) => end(null, null, error));
   child.on("exit", (exitCode, signal) => {
-    if (pid !== undefined) leaveLive(pid);
+    if (pid !== undefined) leaveLive(pid, mark);
     listener.ending();
     const timer = setTimeout(() => end(exitCode, signal, null), outputGraceMs);
     child.on("close", () => (clearTimeout(timer), end(exitCode, signal, null)));

@@ -2,6 +2,7 @@
 import { Worker } from "node:worker_threads";
 import { environmentOf, newMark } from "./child-process.ts";
 import type { ChildHandle, ChildListener } from "./child-handle.ts";
+import { guardChild, unguardChild } from "./orphan-guard.ts";
 import { endTree } from "./process-tree.ts";
 
 export interface ThreadStart {
@@ -23,11 +24,15 @@ export function startThread(start: ThreadStart, listener: ChildListener): ChildH
     env: environmentOf(start, mark),
     resourceLimits: { maxOldGenerationSizeMb: Math.max(1, Math.floor(start.heapBytesMax / megabyte)) },
   });
+  guardChild(null, mark);
   let died: Error | null = null;
   worker.on("message", (text: string) => listener.said(text));
   worker.on("messageerror", (error) => listener.broken(error as Error));
   worker.on("error", (error) => (died = error instanceof Error ? error : new Error(String(error))));
-  worker.on("exit", (exitCode) => listener.ended({ exitCode, signal: null, error: died }));
+  worker.on("exit", (exitCode) => {
+    unguardChild(null, mark);
+    listener.ended({ exitCode, signal: null, error: died });
+  });
   worker.stdout.on("data", (piece: Buffer) => listener.printed("stdout", Buffer.from(piece)));
   worker.stderr.on("data", (piece: Buffer) => listener.printed("stderr", Buffer.from(piece)));
   return {
@@ -43,7 +48,9 @@ export function startThread(start: ThreadStart, listener: ChildListener): ChildH
     sweep: () => {},
     async memoryBytes() {
       try {
-        return (await worker.getHeapStatistics()).used_heap_size;
+        // Buffers lie outside of the heap, so the limit of the heap does not bound them.
+        const { used_heap_size: heap, external_memory: outside } = await worker.getHeapStatistics();
+        return heap + outside;
       } catch {
         return null;
       }

@@ -74,6 +74,12 @@ describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run
     await expectLife();
   });
 
+  test("too many Buffers, which lie outside of the heap, fail the attempt", async () => {
+    const { failures } = await ended({ do: "hoard-buffers" });
+    expect(failures[0]?.error?.code).toBe("sandbox-overrun" satisfies ErrorCode);
+    await expectLife();
+  });
+
   test("a timeout ends what the handler has started, also what ignores SIGTERM and has left its group", async () => {
     const [plain, escaped] = [markFile(), markFile()];
     // On a busy machine it may be over before both have started: then there is nothing to see yet.
@@ -179,6 +185,20 @@ describe("a worker", () => {
     worker.kill("SIGKILL");
     await until("the child has ended too", () => !isAlive(child));
   });
+
+  test.each(["process", "thread"] as const)(
+    'that is killed takes along what left the process group of a handler with run: "%s"',
+    async (run) => {
+      const [plain, escaped] = [markFile(), markFile()];
+      const file = fileURLToPath(new URL("./worker-process.ts", import.meta.url));
+      const worker = spawn(process.execPath, ["--conditions=millrace-source", file, run, plain, escaped], {
+        stdio: ["ignore", "ignore", "inherit"],
+      });
+      await until("both have started", () => pidIn(plain) > 0 && pidIn(escaped) > 0);
+      worker.kill("SIGKILL");
+      await expect.poll(() => [pidIn(plain), pidIn(escaped)].map(isAlive)).toEqual([false, false]);
+    },
+  );
 
   test("that has lost a lease ends the run at once", async () => {
     const mill = await open();

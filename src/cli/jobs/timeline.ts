@@ -70,10 +70,12 @@ function endOfJob(job: JobView, endedAt: Date, written: readonly { readonly at: 
 }
 
 function endOfAttempt(entry: AttemptView, wantsStacks: boolean): Moment {
-  const { at, attempt, outcome, output, ranMs, worker, error } = entry;
+  const { at, attempt, outcome, output, ranMs, worker, error, count = 1, limit } = entry;
   const ran = ranMs === undefined ? "" : ` after ${durationText(ranMs)}`;
   const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
-  const what = `attempt ${attempt} ${outcome}${ran}${where}`;
+  const by = limit === undefined ? "" : ` by ${escapeText(limit)}`;
+  const times = count === 1 ? "" : ` ${count} times, last`;
+  const what = `attempt ${attempt} ${outcome}${by}${times}${ran}${where}`;
   return { at: new Date(at), lines: [what, ...describe(error, wantsStacks), ...outputLines(output)] };
 }
 

@@ -1,7 +1,7 @@
 /** A job as people see it: decoded, without the fields that its definition redacts. */
 import { redact } from "../../codec/redact.ts";
 import type { Needs } from "../../engine/services.ts";
-import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import { isFailure, readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { AttemptRecord, Spent } from "../../model/job/attempt-log.ts";
 import { isMemberTag, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowPlace } from "../../model/flow/flow-meta.ts";
@@ -62,10 +62,10 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly attached: unknown;
   /**
    * The attempts so far, oldest first, with how long each waited and ran. Of a long list, those in the middle are
-   * dropped.
+   * dropped. Snoozes, and throttles of one limit, that follow one another are one entry with their `count`.
    */
   readonly attempts: readonly AttemptView[];
-  /** The attempts that did not complete. */
+  /** The attempts that did not complete, without those that were snoozed or throttled. */
   readonly failures: readonly AttemptView[];
   /** How many attempts of this round ended because a limit was throttled. Such attempts are given back. */
   readonly throttles: number;
@@ -126,7 +126,7 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
     flow: record.flow === null ? null : { id: rootOf(record.id) ?? record.flow, node: pathOfId(record.id) },
     attached: show(readMeta(record.meta).attached),
     attempts,
-    failures: attempts.filter(({ outcome }) => outcome !== "completed"),
+    failures: attempts.filter(isFailure),
     throttles: throttled?.count ?? 0,
     spent,
     cancelAsked: record.cancelAsked,

@@ -40,7 +40,7 @@ export function metricFamilies({
     },
     {
       name: "millrace_attempts_total",
-      help: "Attempts that have ended, by outcome.",
+      help: "Attempts that have ended, and jobs that a duty has ended, by outcome.",
       type: "counter",
       samples: all.flatMap((series) =>
         [...series.outcomes]

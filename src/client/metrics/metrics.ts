@@ -51,7 +51,10 @@ export interface MetricCounts {
   readonly enqueued: number;
   /** Attempts that have ended. */
   readonly attempts: number;
-  /** How the attempts ended; outcomes that did not occur are left out. */
+  /**
+   * How the attempts ended, and the jobs that a duty ended: after a deadline, a time-to-live, a crash loop or a
+   * timeout, or without a handler. Outcomes that did not occur are left out.
+   */
   readonly outcomes: Readonly<Partial<Record<CountedOutcome, number>>>;
   /** From the time at which a job was due until its handler was called. */
   readonly wait: Times | null;

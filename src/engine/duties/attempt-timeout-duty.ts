@@ -18,6 +18,12 @@ export function attemptTimeoutDuty(
     tuning,
     name: "attempt-timeout",
     clock: "attempt",
+    applied({ id, attempt, owner, lateMs }, state) {
+      const fields = { id, attempt, worker: owner, lateMs };
+      const why = "its attempt outlived its timeout, and its worker had not ended it";
+      if (state === "failed") needs.log.error(`job failed for good: ${why}`, fields);
+      else needs.log.warn(`attempt timed out: ${why}`, fields);
+    },
     decide(job, now) {
       const { next, attempts } = afterTimeout(job, modelSources(needs, now, job.owner ?? ""));
       return {

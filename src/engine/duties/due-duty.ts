@@ -12,6 +12,8 @@ import { endCase } from "../durable/end-case.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { noteEnd } from "../attempts/note-end.ts";
+import type { NoteEndNeeds } from "../attempts/note-end.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
@@ -21,16 +23,9 @@ export interface DecidedJob extends Omit<DueJob, "policy"> {
 }
 
 export type DueDutyNeeds = Needs<
-  | "store"
-  | "platform"
-  | "log"
-  | "ids"
-  | "changes"
-  | "queuePolicies"
-  | "policies"
-  | "strideMs"
-  | "reportFailure"
->;
+  "store" | "platform" | "log" | "ids" | "changes" | "queuePolicies" | "policies" | "strideMs"
+> &
+  NoteEndNeeds;
 
 interface DueDutyOptions {
   readonly tuning: Tuning;
@@ -79,7 +74,7 @@ export function dueDuty(needs: DueDutyNeeds, options: DueDutyOptions): Duty {
         options.applied?.(job, state);
         const [next, title] = [nexts.get(id), needs.queuePolicies.titleAt(job.route)];
         if (next === undefined || title === undefined || needs.policies.read(job.policy).isPermit) return;
-        needs.reportFailure?.({ id, ...title, attempt: job.attempt, worker: null }, next);
+        noteEnd(needs, { id, ...title, attempt: job.attempt }, next);
       };
       const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
         name,

@@ -17,6 +17,8 @@ import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { noteEnd } from "../attempts/note-end.ts";
+import type { NoteEndNeeds } from "../attempts/note-end.ts";
 import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { SkippedPasses } from "./skipped-passes.ts";
@@ -30,16 +32,9 @@ type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
 export function noHandlerDuty(
   needs: Needs<
-    | "platform"
-    | "log"
-    | "store"
-    | "ids"
-    | "policies"
-    | "noHandlerGraceMs"
-    | "changes"
-    | "strideMs"
-    | "reportFailure"
-  >,
+    "platform" | "log" | "store" | "ids" | "policies" | "noHandlerGraceMs" | "changes" | "strideMs"
+  > &
+    NoteEndNeeds,
   tuning: Tuning,
 ): Duty {
   const { noHandlerGraceMs } = needs;
@@ -73,8 +68,7 @@ export function noHandlerDuty(
         const at = changes.findIndex((change) => change.id === id);
         const [job, next] = [late[at], changes[at]?.cases[0]?.next];
         if (job === undefined || next === undefined) return;
-        const { queue, attempt } = job;
-        needs.reportFailure?.({ id, queue, name: job.name, attempt, worker: null }, next);
+        noteEnd(needs, job, next);
       },
     });
     if (applied > 0)

@@ -1,8 +1,8 @@
 /**
- * What this process counts: attempts that have ended, jobs that were submitted, and the calls to the store. The counts
- * are kept in one table, which is written as a part of its minute (metric-docs.ts) a quarter of a minute after the
- * first job was counted in it, and at the end of the minute. The first parts of a process come sooner, so that
- * processes that crash again and again are seen.
+ * What this process counts: attempts that have ended, jobs that its duties have ended, jobs that were submitted, and
+ * the calls to the store. The counts are kept in one table, which is written as a part of its minute (metric-docs.ts) a
+ * quarter of a minute after the first job was counted in it, and at the end of the minute. The first parts of a process
+ * come sooner, so that processes that crash again and again are seen.
  *
  *   nothing counted ──a job──► counting ──0.1 s, 1 s, 4 s, then 15 s, or the minute ends──► a part is written
  *
@@ -11,6 +11,7 @@
  */
 import { isMillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
+import type { TerminalState } from "../../model/job/job-state.ts";
 import { attemptOutcomes, MetricTable, StepCounts } from "../../model/metrics/metric-table.ts";
 import type { PackedTable, Series } from "../../model/metrics/metric-table.ts";
 import { isHiddenQueue } from "../../model/routing/hidden-queue.ts";
@@ -97,6 +98,17 @@ export class MetricRecorder {
     series.run.add(attempt.ranUs);
     if (settled !== null && isTerminal(settled.to)) series.total.add(attempt.totalUs);
   };
+
+  /**
+   * A duty has ended the job. It had no attempt, or one whose worker does not know how it ended, so only the outcome
+   * is counted.
+   */
+  jobEnded({ queue, name }: ObservedAttempt["title"], as: TerminalState): void {
+    const place = places.get(as);
+    if (place === undefined || isHiddenQueue(queue)) return;
+    if (this.#since === null) this.#begin();
+    (this.#table.of(queue, name).outcomes[place] as number) += 1;
+  }
 
   /** The code of a step of a durable run has ended. */
   stepEnded(title: ObservedAttempt["title"], ranUs: number, isFailed: boolean): void {

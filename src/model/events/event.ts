@@ -333,14 +333,16 @@ export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throw
 }
 
 /** The fields of kinds that end an attempt. */
-function endFields({ note = "" }: RecordedEvent): Times & Throws {
-  return fieldsOfAttempt(attemptOfNote(note));
+function endFields({ note = "", attempt }: RecordedEvent): Times & Throws {
+  return fieldsOfAttempt(attemptOfNote(note, attempt));
 }
 
-function attemptOfNote(note: string): AttemptRecord | undefined {
+/** The log may begin with earlier attempts. */
+function attemptOfNote(note: string, attempt: number): AttemptRecord | undefined {
   const from = note.startsWith(unreported) ? unreported.length : 0;
   if (note.length === from) return undefined;
-  return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
+  const alone = readCompletedAlone(note, from);
+  return alone ?? readAttemptLog(note.slice(from)).entries.findLast((entry) => entry.attempt === attempt);
 }
 
 /** What an event takes from the route of its job. */
@@ -374,7 +376,7 @@ export function eventOfJob(
       return { kind, cursor, at, jobId, queue, name, state, attempt, startedAt };
     }
     case "completed": {
-      const { waitedUs, ranUs } = attemptOfNote(emitted.note ?? "") ?? unmeasured;
+      const { waitedUs, ranUs } = attemptOfNote(emitted.note ?? "", emitted.attempt) ?? unmeasured;
       const [waitedMs, ranMs] = [measuredMs(waitedUs), measuredMs(ranUs)];
       return { kind, cursor, at, jobId, queue, name, state, attempt, waitedMs, ranMs };
     }
@@ -414,7 +416,7 @@ function measuredMs(us: number | undefined): number | null {
 /** The start, from its report or from the end of the attempt. */
 function startOf(emitted: RecordedEvent, at: Date): Date {
   if (emitted.kind === "started" && typeof emitted.extra === "number") return new Date(emitted.extra);
-  return new Date(at.getTime() - (attemptOfNote(emitted.note ?? "")?.ranUs ?? 0) / 1000);
+  return new Date(at.getTime() - (attemptOfNote(emitted.note ?? "", emitted.attempt)?.ranUs ?? 0) / 1000);
 }
 
 /** The fields of the kind itself, as far as the feed has them. */

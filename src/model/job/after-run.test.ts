@@ -90,7 +90,7 @@ describe("after a throttle", () => {
     expect(second.next).toEqual(finished("failed", "throttles-exhausted"));
     expect(readAttemptLog(second.attempts)).toMatchObject({
       throttled: { count: 2 },
-      entries: [{}, { error }],
+      entries: [{ outcome: "throttled", limit: "slack" }, {}, { outcome: "failed", error }],
     });
   });
 

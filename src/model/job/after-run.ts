@@ -20,7 +20,14 @@
  * A permit job (permit.ts) that comes back has a time-to-live again, because the process that waited for it may be
  * gone.
  */
-import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
+import {
+  appendAttempt,
+  appendGivenBack,
+  noteHandBack,
+  noteThrottle,
+  readAttemptLog,
+  shortReason,
+} from "./attempt-log.ts";
 import type { AttemptOutcome, AttemptOutput, ErrorRecord, HandBackNote } from "./attempt-log.ts";
 import type { AttemptNext, Due, Finish, HandBack, Schedule } from "./change.ts";
 import type { NewEntry } from "../durable/journal-entry.ts";
@@ -177,6 +184,8 @@ export interface ThrottledEnd {
   /** Set if one key of the limit cools down: whether it is the job's own key. Absent for the whole limit. */
   readonly isOwnKey?: boolean;
   readonly error: ErrorRecord;
+  readonly waitedUs?: number;
+  readonly ranUs?: number;
 }
 
 /**
@@ -184,16 +193,18 @@ export interface ThrottledEnd {
  * Any other job would be claimed again at once, so it is scheduled.
  */
 export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sources: Sources): Decision {
-  const { limit, cooldownMs, isClosed, isOwnKey, error } = throttled;
-  const { policy } = ended;
+  const { limit, cooldownMs, isClosed, isOwnKey, error, ...times } = throttled;
+  const { policy, attempt } = ended;
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
   const { now: at, worker } = sources;
-  const attempts = noteThrottle(ended.attempts, { limit, at, worker });
-  const times = readAttemptLog(attempts).throttled?.count ?? 1;
-  if (policy.throttlesMax !== null && times > policy.throttlesMax) {
-    const failure = { outcome: "failed", error, final: "throttles-exhausted" } as const;
-    return afterFailure({ ...ended, attempts }, failure, sources);
+  const noted = noteThrottle(ended.attempts, { limit, at, worker });
+  const count = readAttemptLog(noted).throttled?.count ?? 1;
+  if (policy.throttlesMax !== null && count > policy.throttlesMax) {
+    const failure = { outcome: "failed", error, ...times, final: "throttles-exhausted" } as const;
+    return afterFailure({ ...ended, attempts: noted }, failure, sources);
   }
+  const entry = { attempt, outcome: "throttled", at, worker, ...times, limit } as const;
+  const attempts = appendGivenBack(noted, entry);
   const waitsAtLimit = isClosed && (isOwnKey ?? policy.limits.some(([name]) => name === limit));
   const next: AttemptNext = waitsAtLimit
     ? { to: "ready", event: "throttled", countsAttempt: 0 }

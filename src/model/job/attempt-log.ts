@@ -19,7 +19,7 @@ export interface ErrorRecord {
 
 /**
  * `lease-expired`: its worker died, was stopped or cut off, or its event loop was blocked. Only the worker could tell
- * which.
+ * which. `snoozed` and `throttled`: the attempt was given back, so it is no failure.
  */
 export type AttemptOutcome =
   | "completed"
@@ -28,7 +28,9 @@ export type AttemptOutcome =
   | "lease-expired"
   | "abandoned"
   | "cancelled"
-  | "expired";
+  | "expired"
+  | "snoozed"
+  | "throttled";
 
 /**
  * The output of a handler that ran in a thread, a child process or as a command: the end of each stream, and how it
@@ -55,6 +57,10 @@ export interface AttemptRecord {
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
   readonly output?: AttemptOutput;
+  /** How often in a row it was snoozed or throttled; absent for once. The other fields are those of the last time. */
+  readonly count?: number;
+  /** Of a throttled attempt. */
+  readonly limit?: string;
 }
 
 /** The entry of a job that completed at its first attempt. */
@@ -62,7 +68,7 @@ type CompletedAlone = Required<Pick<AttemptRecord, "attempt" | "waitedUs" | "ran
   readonly outcome: "completed";
 };
 
-/** Why a worker handed the job back last. Attempts that were given back have no entry. */
+/** Why a worker handed the job back last. Attempts that were handed back have no entry. */
 export interface HandBackNote {
   readonly reason: "key-missing" | "version-missing" | "unasked";
   /** How often the job was handed back in a row. */
@@ -192,6 +198,22 @@ export function appendAttempt(text: string | null, record: AttemptRecord): strin
     dropped += 1;
   }
   return JSON.stringify({ ...log, entries, dropped } satisfies AttemptLog);
+}
+
+/** The log of a job whose attempt was snoozed or throttled. Repeats in a row are one entry, so they push none out. */
+export function appendGivenBack(text: string | null, record: AttemptRecord): string {
+  const { handedBack: _over, ...log } = readAttemptLog(text);
+  const last = log.entries.at(-1);
+  const { outcome, attempt, limit } = record;
+  if (last?.outcome !== outcome || last.attempt !== attempt || last.limit !== limit)
+    return appendAttempt(text, record);
+  const entries = log.entries.with(-1, { ...record, count: 1 + (last.count ?? 1) });
+  return JSON.stringify({ ...log, entries } satisfies AttemptLog);
+}
+
+/** Whether the attempt did not complete and was not given back. */
+export function isFailure({ outcome }: Pick<AttemptRecord, "outcome">): boolean {
+  return outcome !== "completed" && outcome !== "snoozed" && outcome !== "throttled";
 }
 
 export interface Completion {

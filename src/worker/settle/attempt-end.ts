@@ -32,7 +32,12 @@ import {
   afterUnreadable,
 } from "../../model/job/after-run.ts";
 import type { Decision, EndedAttempt, ThrottledEnd } from "../../model/job/after-run.ts";
-import { appendAttempt, describeError, noteCompletion } from "../../model/job/attempt-log.ts";
+import {
+  appendAttempt,
+  appendGivenBack,
+  describeError,
+  noteCompletion,
+} from "../../model/job/attempt-log.ts";
 import type { AttemptOutcome } from "../../model/job/attempt-log.ts";
 import type { Due, SettleNext } from "../../model/job/change.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
@@ -121,7 +126,7 @@ export function endByError(
   const printed = attempt.output === null ? {} : { output: attempt.output };
   const now = attempt.storeTimeAt(nowUs);
   const noted = (outcome: AttemptOutcome): string =>
-    appendAttempt(job.attempts, {
+    (outcome === "snoozed" ? appendGivenBack : appendAttempt)(job.attempts, {
       ...{ attempt: job.attempt, outcome, at: now, worker: attempt.owner },
       ...times,
       ...printed,
@@ -131,7 +136,7 @@ export function endByError(
   const control = controlOf(thrown);
   if (!attempt.cancelAsked) {
     if (control?.kind === "snooze")
-      return { next: afterSnooze(policy, control.delayMs, strideMs), attempts: null };
+      return { next: afterSnooze(policy, control.delayMs, strideMs), attempts: noted("snoozed") };
     if (control?.kind === "cancel")
       return { next: afterCancel(policy, control.reason), attempts: noted("cancelled") };
   }
@@ -164,13 +169,16 @@ async function endThrottled(
   { limit, key: named, due }: Control & { readonly kind: "throttled" },
   outcome: unknown,
 ): Promise<AttemptEnd> {
-  const now = attempt.storeTimeAt(needs.platform.monotonicUs());
+  const nowUs = needs.platform.monotonicUs();
+  attempt.ended(nowUs);
+  const { waitedUs, ranUs } = attempt;
+  const now = attempt.storeTimeAt(nowUs);
   const saidMs = due === null ? null : delayOf(due, now);
   const name = typeof limit === "string" ? limit : limit.name;
   const decide = (cooldownMs: number, ended: Pick<ThrottledEnd, "isClosed" | "isOwnKey">): AttemptEnd =>
     afterThrottled(
       endedOf(attempt),
-      { limit: name, cooldownMs, ...ended, error: describeError(outcome) },
+      { limit: name, cooldownMs, ...ended, error: describeError(outcome), waitedUs, ranUs },
       modelSources(needs, now, attempt.owner),
     );
   try {

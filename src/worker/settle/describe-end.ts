@@ -1,6 +1,7 @@
 /**
- * Logs attempts that did not complete: one warning per failed attempt, one error per final failure, and one warning for
- * a job whose key or version is missing here, however often it comes again.
+ * Logs attempts that did not complete: one warning per failed attempt, one error per final failure, one line for an
+ * attempt that is snoozed or throttled, and one warning for a job whose key or version is missing here. However often
+ * such a job comes again, the further lines are for debugging.
  */
 import type { Logger } from "../../engine/log/logger.ts";
 import type { Decision } from "../../model/job/after-run.ts";
@@ -16,7 +17,8 @@ export function describeEnd(
   { queue, name }: { readonly queue?: string; readonly name?: string },
 ): void {
   const { next } = decision;
-  if (next.event === "snoozed") return describeHandBack(log, attempt, decision, { queue, name });
+  if (next.event === "snoozed" || next.event === "throttled")
+    return describeGivenBack(log, attempt, decision, { queue, name });
   if (next.event !== "failed" && next.event !== "retry-scheduled") return;
   const { job, policy } = attempt;
   const error = readAttemptLog(decision.attempts).entries.at(-1)?.error;
@@ -30,14 +32,21 @@ export function describeEnd(
   }
 }
 
-function describeHandBack(
+function describeGivenBack(
   log: Logger,
   { job }: Attempt,
   { attempts }: Decision,
   title: { readonly queue: string | undefined; readonly name: string | undefined },
 ): void {
-  const note = readAttemptLog(attempts).handedBack;
-  if (note === undefined) return;
+  const { handedBack: note, entries } = readAttemptLog(attempts);
+  if (note === undefined) {
+    const last = entries.at(-1);
+    if (last === undefined || attempts === null) return;
+    const { outcome, count: times = 1, limit } = last;
+    const of = { id: job.id, ...title, count: times, ...(limit === undefined ? {} : { limit }) };
+    const said = `attempt ${last.attempt} ${outcome}; it is given back, and the job comes again`;
+    return times === 1 ? log.info(said, of) : log.debug(said, of);
+  }
   const { reason, count, message } = note;
   const line = `job handed back: ${reason}; ${untils[reason]}`;
   const fields = { id: job.id, ...title, count, message };

@@ -29,7 +29,8 @@ describe("a throttled attempt", () => {
     await v.advance(20_000);
     expect(ran).toEqual(["a", "c"]);
     expect(await v.run(v.mill.jobs.get(first.id))).toMatchObject({
-      ...{ state: "ready", attempt: 1, throttles: 1, attempts: [], held: { by: "limit", name: "api" } },
+      ...{ state: "ready", attempt: 1, throttles: 1, failures: [], held: { by: "limit", name: "api" } },
+      attempts: [{ attempt: 1, outcome: "throttled", limit: "api" }],
     });
     expect(await v.run(v.mill.explain(first.id))).toMatchObject({
       why: expect.stringMatching(

@@ -147,6 +147,10 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
         kept.push(Array.from({ length: 100_000 }, (_, index) => ({ index })));
       }
     }
+    case "hoard-buffers": {
+      // Slowly, so that the process is not ended by the machine before its second is over.
+      for (const kept: Buffer[] = []; ; await sleep(20)) kept.push(Buffer.alloc(4 * 1024 * 1024, 1));
+    }
     case "uncrossable":
       return () => "a function";
     case "late":
