@@ -4,6 +4,7 @@
 import { JournalCursor } from "../../src/model/durable/journal-cursor.ts";
 import type { Ending } from "../../src/model/durable/undo-plan.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Platform } from "../../src/platform/platform.ts";
 import type { LiveCall } from "../../src/worker/durable/live-call.ts";
 import { RunExecution } from "../../src/worker/durable/run-execution.ts";
 import type { RunEnd, RunSettings } from "../../src/worker/durable/run-settings.ts";
@@ -24,6 +25,9 @@ export interface SoloOptions {
   readonly isDry?: true;
   /** Called before each append; the stay dies if it answers true. */
   readonly dies?: (when: "before" | "after", call: number) => boolean;
+  /** Between what a call of the journal did and its answer. */
+  readonly answers?: (kind: "append" | "suspend" | "read") => Promise<void>;
+  readonly platform?: Platform;
 }
 
 export class SoloRun {
@@ -38,22 +42,28 @@ export class SoloRun {
     const fence = run.claim();
     let calls = 0;
     return new Promise((resolve) => {
-      const call = async <Answer>(effect: () => Answer): Promise<Answer> => {
+      const { platform = nodePlatform, answers } = options;
+      const call = async <Answer>(kind: "append" | "suspend", effect: () => Answer): Promise<Answer> => {
         const number = calls++;
         if (options.dies?.("before", number) === true) return this.#die(resolve);
         const answer = effect();
+        await answers?.(kind);
         if (options.dies?.("after", number) === true) return this.#die(resolve);
         return answer;
       };
       const journal: RunJournal = {
-        read: async (after) => run.readIfLeased(fence, after),
-        append: (entries, starts) => call(() => run.append(fence, entries, starts)),
-        suspend: (request) => call(() => run.suspend(fence, request)),
+        read: async (after) => {
+          const answer = run.readIfLeased(fence, after);
+          await answers?.("read");
+          return answer;
+        },
+        append: (entries, starts) => call("append", () => run.append(fence, entries, starts)),
+        suspend: (request) => call("suspend", () => run.suspend(fence, request)),
         commitSlip: async (_connection, slip) => run.commitSlip(fence, slip),
       };
       const page = run.read(0);
       const settings: RunSettings = {
-        ...{ platform: nodePlatform, codec: plainCodec, round: 0, idleMs: 0, lingerMs: -1 },
+        ...{ platform, codec: plainCodec, round: 0, idleMs: 0, lingerMs: -1 },
         unaskedMs: options.unaskedMs ?? 30_000,
         ...(options.isDry === undefined ? {} : { isDry: true }),
         version: { version: 1, isNew: page.entries.every(({ body }) => body.kind !== "version") },
@@ -65,7 +75,7 @@ export class SoloRun {
         run: { run: "run", round: 1 },
         journal,
         codec: plainCodec,
-        platform: nodePlatform,
+        platform,
         backoffs: nodePlatform,
         acquire: () => Promise.reject(new Error("no limits here")),
         usage: {

@@ -1,5 +1,8 @@
 // A run that ends badly undoes its recorded steps in reverse order, each once, whichever append its process dies at.
+import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { MillraceError } from "../../src/model/error.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { SoloRun } from "./solo-run.ts";
 import type { SoloHandler, SoloOptions } from "./solo-run.ts";
 
@@ -102,4 +105,86 @@ test("an undo that fails for good ends the run as undo-failed, after the other u
   );
   expect(end).toMatchObject({ kind: "ended", ending: { state: "failed", reason: "undo-failed" } });
   expect(undone).toEqual(["one"]);
+});
+
+/** A handler that throws while the record of its booking is on its way. */
+function throwsWhileRecording(begun: Promise<void>): {
+  readonly handle: SoloHandler;
+  readonly undone: string[];
+} {
+  const undone: string[] = [];
+  return {
+    undone,
+    handle: async (step) => {
+      void step.run("flight", () => "f1", { undo: (value) => undone.push(value) });
+      await begun;
+      throw new Error("declined");
+    },
+  };
+}
+
+test("a run whose lease is lost while the end waits for a record does nothing more", async () => {
+  const solo = new SoloRun();
+  const begun = Promise.withResolvers<void>();
+  const { handle, undone } = throwsWhileRecording(begun.promise);
+  let turns = 0;
+  const defer = (run: () => void): void => {
+    turns += 1;
+    nodePlatform.defer(run);
+  };
+  const end = solo.stay(handle, {
+    judge: () => (solo.execution?.hasUndo === true ? failed : "retry"),
+    platform: { ...nodePlatform, defer },
+    answers: () => {
+      begun.resolve();
+      return new Promise(() => undefined);
+    },
+  });
+  await begun.promise;
+  for (let each = 0; each < 5; each++) await turn();
+  const before = turns;
+  for (let each = 0; each < 20; each++) await turn();
+  expect(turns).toBe(before);
+  solo.execution?.abandon();
+  expect(await end).toEqual({ kind: "lost" });
+  for (let each = 0; each < 20; each++) await turn();
+  expect(turns).toBe(before);
+  expect(undone).toEqual([]);
+});
+
+test("a booking is undone whose record was written, but answered only when it was repeated", async () => {
+  const solo = new SoloRun();
+  const begun = Promise.withResolvers<void>();
+  const { handle, undone } = throwsWhileRecording(begun.promise);
+  let calls = 0;
+  const end = await solo.stay(handle, {
+    judge: () => (solo.execution?.hasUndo === true ? failed : "retry"),
+    answers: async (kind) => {
+      begun.resolve();
+      if (kind === "append" && calls++ === 0)
+        throw new MillraceError("outcome-unknown", "The reply was lost.");
+      for (let each = 0; each < 10; each++) await turn();
+    },
+  });
+  expect(end).toMatchObject({ kind: "ended", ending: failed });
+  expect(undone).toEqual(["f1"]);
+});
+
+test("a step whose record is on its way has an undo that continueWith must not forget", async () => {
+  const solo = new SoloRun();
+  const begun = Promise.withResolvers<void>();
+  const end = await solo.stay(
+    async (step) => {
+      void step.run("flight", () => "f1", { undo: () => undefined });
+      await begun.promise;
+      return step.continueWith({});
+    },
+    {
+      answers: async () => {
+        begun.resolve();
+        await turn();
+      },
+    },
+  );
+  expect(end).toMatchObject({ kind: "threw", error: { code: "undos-open" } });
 });

@@ -40,7 +40,9 @@ export class JournalCalls {
   readonly #cursor: JournalCursor<LiveCall>;
   readonly #platform: Pick<Platform, "setTimer" | "monotonicUs">;
   readonly #caller: Caller;
-  #isInFlight = false;
+  /** With the call in flight; null if there is none. */
+  #sent: readonly NewEntry[] | null = null;
+  #goesOn: (() => void) | null = null;
   #isReading = false;
   /** Something came while a read was on its way. */
   #isHeard = false;
@@ -63,8 +65,25 @@ export class JournalCalls {
     this.#take(page);
   }
 
+  /** Until the cursor has what the call has appended. */
   get isInFlight(): boolean {
-    return this.#isInFlight;
+    return this.#sent !== null;
+  }
+
+  /** What the cursor will have once it is appended. */
+  get unrecorded(): readonly NewEntry[] {
+    return this.#sent === null ? this.pending : [...this.#sent, ...this.pending];
+  }
+
+  /** Waits for the call in flight, for ever if the run is over before its answer. One caller waits at a time. */
+  async untilAnswered(): Promise<void> {
+    if (this.isInFlight) await new Promise<void>((resolve) => (this.#goesOn = resolve));
+  }
+
+  #answered(): void {
+    this.#sent = null;
+    this.#goesOn?.();
+    this.#goesOn = null;
   }
 
   /** The store's time as far as it is known here, never ahead of it. */
@@ -90,9 +109,8 @@ export class JournalCalls {
       this.#caller.finish({ kind: "journal-full" });
       return false;
     }
-    this.#isInFlight = true;
+    this.#sent = pending;
     const { answer, isRepeat } = await this.#persist(() => this.#journal.append(pending, starts));
-    this.#isInFlight = false;
     if (this.#caller.isOver()) return false;
     if (answer.kind === "stale") {
       this.#caller.finish({ kind: "lost" });
@@ -104,6 +122,7 @@ export class JournalCalls {
         pending.map((entry, index) => ({ ...entry, number: known + 1 + index, at: answer.at })),
       );
     else if (answer.last > known) await this.readOn();
+    this.#answered();
     this.#hears(answer.at);
     this.unsurePatches -= pending.filter(({ body }) => body.kind === "patched").length;
     this.#caller.wake();
@@ -113,9 +132,9 @@ export class JournalCalls {
   /** @returns `arrived` if the journal holds more than `seen`. */
   async suspend(rest: RestPlan, seen: number): Promise<"suspended" | "arrived" | "over"> {
     const request = { seen, entries: this.pending, starts: this.starts, rest };
-    this.#isInFlight = true;
+    this.#sent = request.entries;
     const { answer } = await this.#persist(() => this.#journal.suspend(request));
-    this.#isInFlight = false;
+    this.#answered();
     if (this.#caller.isOver()) return "over";
     if (answer.kind !== "stale") return answer.kind;
     this.#caller.finish({ kind: "lost" });

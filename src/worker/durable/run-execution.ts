@@ -164,7 +164,7 @@ export class RunExecution {
 
   /** A step was recorded, or has ended, that a bad end would have to undo. */
   get hasUndo(): boolean {
-    return [...this.cursor.entries, ...this.calls.pending].some(
+    return [...this.cursor.entries, ...this.calls.unrecorded].some(
       ({ body }) => body.kind === "result" && body.hasUndo === true,
     );
   }
@@ -650,8 +650,7 @@ export class RunExecution {
     this.#isUndoing = true;
     this.#undoError = error;
     for (const call of this.open.values()) call.running?.abort();
-    while (this.calls.isInFlight)
-      await new Promise<void>((resolve) => this.settings.platform.defer(() => resolve()));
+    await this.calls.untilAnswered();
     if (this.#isOver) return;
     this.calls.pending = this.calls.pending.filter(({ body }) => body.kind === "result");
     const journal = { hasUndo: this.hasUndo, ending: endingOf(this.cursor.entries) };
