@@ -63,9 +63,11 @@ export type {
   MapOptions,
   NodeOptions,
   NodeOrName,
+  OnFailedJob,
   RaceOptions,
   SubFlowOptions,
 } from "./engine/flows/flow-options.ts";
+export type { FailedFlow, FailedNode } from "./engine/flows/failed-flow.ts";
 export type { Ref, WithRefs } from "./engine/flows/result-refs.ts";
 export type { FlowPlace } from "./model/flow/flow-meta.ts";
 export type { FlowCounts } from "./model/flow/decide-flow.ts";

@@ -2,9 +2,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { flow } from "../../src/engine/flows/flow.ts";
+import type { FailedFlow } from "../../src/engine/flows/failed-flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
+import { limit } from "../../src/engine/limits/limit-definition.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import { MillraceError } from "../../src/model/error.ts";
+import type { FailureMode } from "../../src/model/flow/graph.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { eachStore } from "../support/servers/each-store.ts";
@@ -314,6 +317,90 @@ describe.each(eachStore())("%s", (_title, open) => {
       await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("job-cancelled"));
       expect(calls()).toBeLessThan(callsMax);
       expect((await run.view()).counts).toMatchObject({ live: 0, cancelled: nodes + 6 });
+    });
+  });
+
+  describe("onFailed", () => {
+    const report = job<FailedFlow>("report");
+    const failing = (failureMode: FailureMode, first = "fail"): Flow => {
+      const given = flow("order", { failureMode, onFailed: report });
+      given.add("after", step, "after", { after: given.add("first", step, first) });
+      given.group("pair", [step.with("hold"), step.with("fail")], { tolerate: 1 });
+      return given;
+    };
+    const reports = async (): Promise<readonly unknown[]> => {
+      const { jobs } = await store.findJobs({
+        filter: { name: "report" },
+        max: 9,
+        scanMax: 1000,
+        cursor: null,
+      });
+      return jobs.map(({ input, flow: of }) => ({ flow: of, ...JSON.parse(input) }));
+    };
+    const failedNode = (id: string, node: string) => ({
+      ...{ node, id: `${id}.${node}`, name: "step", state: "failed", reason: "retries-exhausted" },
+      error: { name: "Error", message: "fail does not work" },
+    });
+
+    test("a flow that fails makes the job once, also if the process that makes it dies before the flow ends", async () => {
+      const steps = new Steps();
+      await steps.work(mill);
+      const submit = store.submit.bind(store);
+      let lost = 0;
+      store.submit = async (units) => {
+        const answers = await submit(units);
+        if (lost > 0 || units[0]?.jobs[0]?.name !== "report") return answers;
+        lost += 1;
+        throw new MillraceError("store-unavailable", "the process is gone");
+      };
+      const run = await mill.submit(failing("fail-fast"));
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("flow-failed"));
+      store.submit = submit;
+      expect(lost).toBe(1);
+      const [made, ...more] = (await reports()) as (FailedFlow & { readonly flow: string | null })[];
+      expect(more).toEqual([]);
+      expect(made).toMatchObject({ id: run.id, name: "order", flow: null });
+      expect(made?.nodes).toContainEqual(failedNode(run.id, "first"));
+      await run.retry();
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("flow-failed"));
+      expect(await reports()).toHaveLength(1);
+    });
+
+    test("a node that a duty ends fails the flow as well", async () => {
+      mill.duties.start();
+      const given = flow("late", { onFailed: report });
+      given.add("first", step, "1", { ttl: "10ms" });
+      const run = await mill.submit(given);
+      await expect(run.result({ timeout: hangMs })).rejects.toThrow(coded("flow-failed"));
+      const node = { node: "first", id: `${run.id}.first`, name: "step", state: "expired", error: null };
+      expect(await reports()).toMatchObject([{ id: run.id, name: "late", nodes: [node] }]);
+    });
+
+    test("a flow that completes or is cancelled makes none", async () => {
+      const done = await mill.submit(failing("collect"));
+      const cancelled = await mill.submit(failing("isolate", "hold"));
+      await cancelled.cancel();
+      await expect(cancelled.result({ timeout: hangMs })).rejects.toThrow(coded("job-cancelled"));
+      const steps = new Steps();
+      await steps.work(mill);
+      await vi.waitFor(() => expect(steps.ran).toContain("hold"), { timeout: hangMs });
+      steps.letGo();
+      await done.result({ timeout: hangMs });
+      expect(await reports()).toEqual([]);
+    });
+
+    test("what cannot be kept is refused before anything is written", async () => {
+      const grouped = job<FailedFlow>("grouped", { group: ({ name }) => name });
+      const limited = job<FailedFlow>("limited", { limits: [limit("api", { concurrency: 1 })] });
+      const given = failing("isolate");
+      expect(() => flow("outer").sub("inner", given)).toThrow(coded("invalid-option"));
+      expect(() => flow("a", { onFailed: 1 as never })).toThrow(coded("invalid-option"));
+      for (const onFailed of [grouped, limited]) {
+        const refused = flow("refused", { onFailed });
+        refused.add("first", step, "1");
+        await expect(mill.submit(refused)).rejects.toThrow(coded("invalid-option"));
+      }
+      expect(await counts()).toEqual({ flows: 0, members: 0 });
     });
   });
 

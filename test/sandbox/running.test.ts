@@ -88,6 +88,14 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
       ...{ name: "begun", failureMode: "collect", tags: ["from a sandbox"] },
     });
     expect((await worked.mill.jobs.get(`${id}.first`))?.tags).toEqual(["begun"]);
+    const doomed = (await grant({ do: "submit-doomed" })) as string;
+    await expect(worked.mill.flows.run(doomed).result({ timeout: hangMs })).rejects.toMatchObject({
+      code: "flow-failed",
+    });
+    const { jobs } = await worked.mill.jobs.list({ name: followUp.name });
+    expect(jobs.map(({ input }) => input)).toContainEqual(
+      expect.objectContaining({ id: doomed, nodes: [expect.objectContaining({ state: "expired" })] }),
+    );
     const circle = await ended({ do: "submit-circle" });
     expect(circle.attempts.at(-1)?.error?.code).toBe("invalid-flow");
   });

@@ -2,7 +2,7 @@
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
-import { flowQueue, idOfKey, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
+import { flowQueue, idOfKey, pathOfId } from "../../model/flow/flow-meta.ts";
 import type { AnyResults, Flow } from "../../engine/flows/flow.ts";
 import { conditionOf } from "../../model/flow/graph.ts";
 import type { Condition, FailureMode, Part } from "../../model/flow/graph.ts";
@@ -14,6 +14,7 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobState, TerminalState } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { failedNodes } from "../../engine/flows/failed-flow.ts";
 import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
 import { submitFlow } from "../../engine/flows/submit-flow.ts";
@@ -257,10 +258,7 @@ export class Flows {
     const title = `The flow ${id} (${name}) ended as ${state} (${reason})`;
     if (state !== "failed")
       return new MillraceError(state === "cancelled" ? "job-cancelled" : "job-expired", `${title}.`);
-    const filter = { tag: memberTag(id), states: ["failed", "expired"] as const };
-    const page = await this.#needs.store.findJobs({ filter, max: 100, scanMax: 10_000, cursor: null });
-    const jobs = page.jobs.filter((job) => flowMetaOf(job).part === undefined);
-    const [first] = jobs.sort((one, other) => (one.endedAt ?? 0) - (other.endedAt ?? 0));
+    const [first] = await failedNodes(this.#needs, id);
     const last = first === undefined ? undefined : readAttemptLog(first.attempts).entries.at(-1)?.error;
     const detail =
       first === undefined

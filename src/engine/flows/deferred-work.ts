@@ -9,6 +9,7 @@
  *   has ended, not gone along all its edges      it goes along the next ones
  *   is a durable run that has ended              what it has invoked is cancelled
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
+ *   is a flow with onFailed that fails           the job is made, and then it ends (failed-flow.ts)
  *   is a flow that a durable run invoked         its end is appended to the journal of the run, and then it ends
  *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
  *   is blocked and can never be freed            it is skipped, and what is lost with it (skip-onward.ts)
@@ -32,6 +33,7 @@ import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import { deliverEnd, endChildren } from "../durable/children.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
+import { makeOnFailed } from "./failed-flow.ts";
 import { uncacheMap, freeNext, rearm } from "./run-capped-map.ts";
 import { BlockedMembers, skipOnward } from "./skip-onward.ts";
 import {
@@ -173,9 +175,11 @@ async function decidePart(
   const { cancelReason = null } = readAttemptLog(record.attempts);
   const hasNoList = part.kind === "group" && (await hasFailedToExpand(needs, id));
   const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });
-  const { invokedBy } = flowMetaOf(record);
+  const { invokedBy, onFailed } = flowMetaOf(record);
   const to = isTerminal(record.state) ? record.state : end?.to;
   if (invokedBy !== undefined && to !== undefined) await deliverEnd(needs, record, to, invokedBy);
+  if (onFailed !== undefined && record.state === "blocked" && end?.to === "failed")
+    await makeOnFailed(needs, record, onFailed);
   if (end !== null && record.state === "blocked" && (await endAsRead(needs, record, end)) === null)
     return null;
   if (

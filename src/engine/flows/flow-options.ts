@@ -6,10 +6,11 @@ import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
-import type { AnyJob, AnySubmission, Submission } from "../submit/job-definition.ts";
+import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../submit/job-definition.ts";
 import type { Budget, BudgetUse } from "../budgets/budget-definition.ts";
 import { enqueueKeys, ownKeys, readEnqueueOptions } from "../submit/job-options.ts";
 import type { EnqueueOptions, OwnOption } from "../submit/job-options.ts";
+import type { FailedFlow } from "./failed-flow.ts";
 import { isRef, refTo } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
 
@@ -84,7 +85,18 @@ export interface FlowDefinitionOptions {
    * its own.
    */
   budgets?: readonly (Budget | BudgetUse)[];
+  /**
+   * A job that is made once the flow fails, whoever ends it, and once for each flow. Its input says which nodes failed.
+   *
+   * @example
+   *   const report = job<FailedFlow>("report-failed-flow");
+   *   const order = flow("order", { onFailed: report });
+   */
+  onFailed?: OnFailedJob;
 }
+
+// oxlint-disable-next-line no-explicit-any -- only the input matters: the result of the job is nobody's
+export type OnFailedJob = JobDefinition<FailedFlow, any, any, any>;
 
 export const afterKeys = ["after", "afterFailureOf", "always", "join"] as const;
 export const memberKeys = enqueueKeys.filter((key) => !ownKeys.includes(key));

@@ -38,6 +38,7 @@ import type {
   GroupOfOptions,
   MapOptions,
   NodeOptions,
+  OnFailedJob,
   RaceOptions,
   SubFlowOptions,
 } from "./flow-options.ts";
@@ -123,6 +124,8 @@ export class Flow<Results extends object = AnyResults> {
   readonly #title: string;
   readonly #failureMode: FailureMode | null;
   readonly #budgets: readonly AnyBudgetUse[];
+  /** @internal */
+  readonly onFailed: OnFailedJob | null;
   #returned: Returned | null = null;
 
   constructor(name: string, options: FlowDefinitionOptions & Partial<PlainGraph> = {}) {
@@ -131,10 +134,13 @@ export class Flow<Results extends object = AnyResults> {
     const given = checkOptions(options, this.#title, [
       "failureMode",
       "budgets",
+      "onFailed",
       "nodes",
       "edges",
     ]) as typeof options;
-    const { failureMode, budgets, nodes, edges } = given;
+    const { failureMode, budgets, onFailed, nodes, edges } = given;
+    if (onFailed !== undefined) checkDefinition(onFailed as AnyJob, `${this.#title}: onFailed`);
+    this.onFailed = onFailed ?? null;
     this.#budgets = budgets === undefined ? [] : readBudgets(budgets, `${this.#title}: budgets`);
     this.#failureMode = failureMode === undefined ? null : checkFailureMode(failureMode, "flow: failureMode");
     if (nodes === undefined && edges === undefined) return;
@@ -314,6 +320,8 @@ export class Flow<Results extends object = AnyResults> {
     const what = this.#titleOf("sub", name);
     if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
     if ((other as object) === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
+    if (other.onFailed !== null)
+      throw invalidOption(`${what}: it has onFailed, which only a whole flow can have; give it to this one.`);
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
     const path = this.#addPart(
       name,

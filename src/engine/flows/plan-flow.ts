@@ -20,6 +20,7 @@ import type { Submission } from "../submit/job-definition.ts";
 import type { Needs } from "../services.ts";
 import type { ReadOptions } from "../submit/job-options.ts";
 import type { JobPlanner } from "../submit/job-planner.ts";
+import { keptOnFailed, planOnFailed } from "./failed-flow.ts";
 import type { AnyFlow, BuiltNode, Returned } from "./flow.ts";
 import { checkMemberTags } from "./flow-options.ts";
 import { withUnknown } from "./result-refs.ts";
@@ -64,7 +65,9 @@ async function planAll(
   const { part, nodes } = options;
   const jobs = await planNodeJobs(needs.planner, flow.nodes);
   const { invokedBy, key } = options;
-  const id = placeFlow(needs, flow, jobs, options);
+  const { onFailed } = flow;
+  const ifFailed = onFailed === null ? null : planOnFailed(needs.planner, onFailed, flow.name);
+  const id = placeFlow(needs, flow, ifFailed === null ? jobs : [...jobs, ifFailed], options);
   const content = key === undefined ? null : contentOf(flow);
   const memberOf = membersOf(id, nodes);
   const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
@@ -77,6 +80,7 @@ async function planAll(
         part,
         ...(flow.returned === null ? { ends: lastNodes(nodes, "") } : { returned: flow.returned }),
         ...(invokedBy === undefined ? {} : { invokedBy }),
+        ...(ifFailed === null ? {} : { onFailed: keptOnFailed(ifFailed) }),
         ...(key === undefined || content === null ? {} : { key, content }),
       },
     }),

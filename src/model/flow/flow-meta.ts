@@ -24,6 +24,8 @@ export interface FlowMeta {
   readonly expands?: Expansion;
   /** For a flow that a durable run has invoked: its end is appended to the journal of the run. */
   readonly invokedBy?: Invoker;
+  /** For a flow: the job that is made when it fails, as text (engine/submit/job-template.ts). */
+  readonly onFailed?: string;
   /** For a flow that is submitted once by a key: the key, and a digest of its nodes and inputs. */
   readonly key?: string;
   readonly content?: string;

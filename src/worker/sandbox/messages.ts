@@ -107,6 +107,8 @@ export type FromSandbox =
       /** Only with `flow.submit`, whose `input` is the list of their inputs. */
       readonly nodes?: readonly SentMember[];
       readonly returned?: SentNode["returned"];
+      /** The name of the job that is made if the flow fails. */
+      readonly onFailed?: string;
       /** Made by the sandbox; the worker makes one if it is left out. */
       readonly id?: string;
       readonly key?: string;

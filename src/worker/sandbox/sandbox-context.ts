@@ -274,8 +274,13 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
         const id =
           key === undefined ? this.#around.ids.mintBeside(this.id) : idOfKey(this.#around.ids.placement, key);
         const nodes = flow.nodes.map((node) => this.#sentMember(node));
+        const onFailed = flow.onFailed?.name;
+        if (onFailed !== undefined && !this.#around.jobs.has(onFailed)) throw notListed(this.name, onFailed);
         const returned = flow.returned === null ? {} : { returned: flow.returned };
-        const sent = { name: flow.name, id, nodes, ...returned, ...sentOptions({ ...options, failureMode }) };
+        const sent = {
+          ...{ name: flow.name, id, nodes, ...returned, ...sentOptions({ ...options, failureMode }) },
+          ...(onFailed === undefined ? {} : { onFailed }),
+        };
         apply(
           { effect: "flow.submit", ...sent },
           flow.nodes.map(({ submission }) => submission?.input ?? null),

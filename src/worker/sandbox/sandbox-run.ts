@@ -196,11 +196,11 @@ export class SandboxRun {
   }
 
   #sentFlow(message: About<"effect">): Flow {
-    const { name = "", nodes = [], returned } = message;
+    const { name = "", nodes = [], returned, onFailed } = message;
     const inputs = valueIn(message, "input");
     if (!Array.isArray(nodes) || !Array.isArray(inputs) || inputs.length !== nodes.length)
       throw new MillraceError("invalid-option", "flow.submit: nodes and input are lists of one length.");
-    const flow = new Flow(name);
+    const flow = new Flow(name, onFailed === undefined ? {} : { onFailed: this.#listed(onFailed) as AnyJob });
     for (const [at, sent] of nodes.entries()) flow.nodes.push(this.#node(sent as SentMember, inputs[at]));
     if (returned !== undefined) flow.returned = checkReturned(returned);
     return flow;

@@ -57,6 +57,11 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       given.group("pair", [followUp.with({ from: "a" }), followUp.with({ from: first.result as never })]);
       return context.submit(given, { tags: ["from a sandbox"] });
     }
+    case "submit-doomed": {
+      const given = flow("doomed", { onFailed: followUp as never });
+      given.add("first", followUp, { from: "first" }, { requires: ["nobody"], ttl: "20ms" });
+      return context.submit(given);
+    }
     case "submit-circle": {
       const given = flow("circle");
       given.add("a", followUp, { from: "a" }, { after: "b" });
