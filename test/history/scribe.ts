@@ -8,7 +8,7 @@ import { writeEntry } from "../../src/model/durable/entry-text.ts";
 import type { EntryText } from "../../src/model/durable/entry-text.ts";
 import { ownKey } from "../../src/model/durable/journal-entry.ts";
 import type { EntryBody } from "../../src/model/durable/journal-entry.ts";
-import { appendAttempt } from "../../src/model/job/attempt-log.ts";
+import { appendAttempt, appendGivenBack } from "../../src/model/job/attempt-log.ts";
 import type { ChangeNext, Suspend } from "../../src/model/job/change.ts";
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
@@ -220,6 +220,8 @@ export class Scribe {
         outcome: "lease-expired",
         at: this.now,
       });
+    if (kind === "snoozed" || kind === "throttled")
+      job.attempts = appendGivenBack(job.attempts, { attempt: job.attempt, outcome: kind, at: this.now });
     if (state === null) {
       this.jobs.delete(id);
       this.outputs.delete(id);

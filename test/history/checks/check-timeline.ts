@@ -1,5 +1,5 @@
 /** The life of each job by its events: invariants 15, 18 to 21, 23 to 25, 27 and, for a single job, 45. */
-import { readAttemptLog } from "../../../src/model/job/attempt-log.ts";
+import { isFailure, readAttemptLog } from "../../../src/model/job/attempt-log.ts";
 import { readEntry } from "../../../src/model/durable/entry-text.ts";
 import type { EndReason } from "../../../src/model/job/end-reason.ts";
 import { canMove, isTerminal } from "../../../src/model/job/job-state.ts";
@@ -217,14 +217,15 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   // A run that gets further, or waits, empties its attempt log.
   if (isDurable(ledger, id)) return;
   const log = readAttemptLog(record.attempts);
-  const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
+  const entries = log.entries.filter((entry) => isFailure(entry) && entry.outcome !== "expired");
   const { dropped } = log;
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
   // A job whose lease was revoked did nothing wrong, and no error is kept.
   const least = count("retry-scheduled", "reclaimed", "failed");
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
-  const most = least + count("cancelled");
+  // Entries of attempts that were given back may be among the dropped ones.
+  const most = least + count("cancelled") + (dropped > 0 ? count("snoozed", "throttled") : 0);
   const kept = entries.length + dropped;
   if (kept < least || kept > most)
     yield {
