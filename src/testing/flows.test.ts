@@ -42,6 +42,24 @@ test("one drain ends a flow with a failed node, and all that is lost with it", a
   await expect(run.result()).rejects.toMatchObject({ code: "flow-failed" });
 });
 
+test("result() of a flow or a job that nobody drains says so, and waits for a drain that comes later", async () => {
+  const run = await drained((given) => void given.add("first", step, "1"));
+  const own = flow("own");
+  own.add("first", step, "2");
+  const [job, more, late] = [
+    await t.enqueue(step, "3"),
+    await t.enqueueMany([step.with("4")]),
+    await t.submit(own),
+  ];
+  const undrained = { code: "wait-timeout", message: expect.stringContaining("t.drain()") };
+  await Promise.all(
+    [job, more[0], late].map((waiting) => expect(waiting.result()).rejects.toMatchObject(undrained)),
+  );
+  const waits = Promise.all([job.result(), more[0].result(), late.result(), run.result()]);
+  await t.drain();
+  expect(await waits).toEqual(["3", "4", { first: "2" }, { first: "1" }]);
+});
+
 test("one drain ends maps, empty ones and ones with a cap too", async () => {
   const run = await drained((given) => {
     const items = given.add("items", list, ["a", "b", "c"]);

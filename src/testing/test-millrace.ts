@@ -32,6 +32,7 @@ import type { JobRecord } from "../store/records.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Drain, DrainReport } from "./drain.ts";
 import type { Memory, RememberedJob } from "./remembering-store.ts";
+import { untilUndrained } from "./undrained-wait.ts";
 import { settleTurn } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
@@ -74,6 +75,9 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   readonly clock: TestClock;
   readonly #parts: TestParts;
   #closing: Promise<void> | null = null;
+  /** Drains that run, and how many have ended. */
+  #draining = 0;
+  #drained = 0;
 
   /** Use `testMillrace`. */
   constructor(parts: TestParts) {
@@ -97,7 +101,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   ): Promise<JobHandle<Result>> {
     const handle = await this.mill.enqueue(job, input, options);
     if (this.#parts.isInline) await this.drain();
-    return handle;
+    return this.#watched(handle);
   }
 
   async enqueueMany<const Many extends readonly AnySubmission[]>(
@@ -105,6 +109,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   ): Promise<HandlesOf<Many>> {
     const handles = await this.mill.enqueueMany(submissions);
     if (this.#parts.isInline) await this.drain();
+    for (const handle of handles as readonly JobHandle[]) this.#watched(handle);
     return handles;
   }
 
@@ -124,7 +129,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   ): Promise<FlowRun<Results>> {
     const run = await this.mill.submit(flow, options);
     if (this.#parts.isInline) await this.drain();
-    return run;
+    return this.#watched(run);
   }
 
   /**
@@ -143,9 +148,12 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   drain(options: { timeout?: Duration } = {}): Promise<DrainReport> {
     if (this.#parts.handlers.length === 0)
       return Promise.reject(new MillraceError("no-handlers", "drain: testMillrace was given no handlers."));
-    return this.#parts.drain.run(
-      options.timeout === undefined ? null : durationMs(options.timeout, "drain: timeout"),
-    );
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "drain: timeout");
+    this.#draining += 1;
+    return this.#parts.drain.run(timeoutMs).finally(() => {
+      this.#draining -= 1;
+      this.#drained += 1;
+    });
   }
 
   /** Every job of this kind that was ever enqueued here, whatever became of it, in the order of enqueueing. */
@@ -191,6 +199,18 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** Its result() says so if nobody drains. */
+  #watched<Handle extends Pick<JobHandle, "id" | "result"> | FlowRun>(handle: Handle): Handle {
+    const wait = handle.result.bind(handle);
+    const { memory, time } = this.#parts;
+    const progress = (): string | null =>
+      this.#draining > 0 || memory.live().some(({ state }) => state === "running")
+        ? null
+        : `${this.#drained} ${time.elapsedUs}`;
+    handle.result = (options) => untilUndrained(wait(options), `result() of ${handle.id}`, progress) as never;
+    return handle;
   }
 
   #list<Job extends AnyJob>(
