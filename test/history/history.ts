@@ -177,6 +177,7 @@ export interface Effect {
 /** The function of a step of a durable run began. */
 export interface StepRun {
   readonly id: string;
+  readonly fence: number;
   readonly round: number;
   readonly call: string;
   readonly atUs: number;

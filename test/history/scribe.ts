@@ -414,8 +414,8 @@ export class Scribe {
   }
 
   /** A step's function begins. */
-  step(id: string, call: string): void {
-    this.steps.push({ id, round: roundOf(this.job(id).durable), call, atUs: this.now * 1000 });
+  step(id: string, call: string, fence = this.job(id).fence): void {
+    this.steps.push({ id, fence, round: roundOf(this.job(id).durable), call, atUs: this.now * 1000 });
   }
 
   /** What somebody is told who answers by a token. */

@@ -27,19 +27,21 @@ function* recordedStepsDoNotRun({ evidence, journalActs, leases }: Ledger): Gene
   const { steps = [] } = evidence;
   if (steps.length === 0) return;
   const rounds = new Map(leases.map(({ id, fence, durable }) => [`${id}#${fence}`, roundOf(durable)]));
-  /** When the result of a call was acknowledged. */
-  const knownSince = new Map<string, number>();
+  /** When the result of a call was acknowledged, and to whom. */
+  const known = new Map<string, { readonly fence: number; readonly sinceUs: number }>();
   for (const { id, fence, entries, how, call } of journalActs) {
     if (how !== "applied" || fence === null || call.seen !== "ok" || call.answeredUs === null) continue;
     for (const body of entries.map(bodyOf)) {
       if (body.kind !== "result") continue;
       const key = `${id} ${rounds.get(`${id}#${fence}`)} ${body.call}`;
-      knownSince.set(key, Math.min(call.answeredUs, knownSince.get(key) ?? Infinity));
+      if (call.answeredUs < (known.get(key)?.sinceUs ?? Infinity))
+        known.set(key, { fence, sinceUs: call.answeredUs });
     }
   }
-  for (const { id, round, call, atUs } of steps) {
-    const since = knownSince.get(`${id} ${round} ${call}`);
-    if (since !== undefined && atUs > since)
+  for (const { id, fence, round, call, atUs } of steps) {
+    const result = known.get(`${id} ${round} ${call}`);
+    // A worker that has not heard yet that its lease was revoked has read an older journal, and can record nothing.
+    if (result !== undefined && fence >= result.fence && atUs > result.sinceUs)
       yield { invariant: 59, id, message: `${call} of ${id} runs again after its result was acknowledged` };
   }
 }

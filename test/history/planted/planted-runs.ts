@@ -87,6 +87,16 @@ export const trueRuns: Record<string, Write> = {
     s.record("a", result("reserve#1"));
     s.settle("a", "completed");
   },
+  "a step that the worker before runs again, which has not heard that its lease was revoked": (s) => {
+    begin(s);
+    const { fence } = s.job("a");
+    s.revoke("a");
+    s.claim("a");
+    s.record("a", result("reserve#1"));
+    s.now += 5;
+    s.step("a", "reserve#1", fence);
+    s.settle("a", "completed");
+  },
   "a signal that is sent twice, and answered as known": (s) => {
     begin(s);
     s.send("a", "signal:1", signal);

@@ -136,7 +136,7 @@ function lifeOf(context: Travel, { process, plan, steps, nowUs }: RunHandlerHost
     io: () => process.sleep(random() * stepMsMax),
     work: async (key, fails) => {
       const { round, call } = readKey(key.slice(context.id.length + 1));
-      steps.push({ id: context.id, round, call, atUs: nowUs() });
+      steps.push({ id: context.id, fence: context.fence.value, round, call, atUs: nowUs() });
       const isLong = random() < 0.05;
       await process.sleep(Math.floor(random() * (isLong ? 2 * plan.leaseMs : stepMsMax)));
       if (random() < fails) throw new Error(`failure in ${call}`);
