@@ -2,7 +2,8 @@
 // fetches its binary in an install script; install scripts are off for everything (.npmrc), so this file installs the
 // binary's package itself and accepts it only with the integrity written in pinned-node.json. The pinned Node gets no
 // link in node_modules/.bin: npm puts that folder first in PATH, so a Node there that cannot start (a folder shared
-// with another system) would stop this very script. Runs on Node 20 without dependencies.
+// with another system) would stop this very script. The oldest supported versions, with which some tests run, are
+// installed beside it. Runs on Node 20 without dependencies.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +13,9 @@ import { withSetupLock } from "./setup-lock.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const pinned = JSON.parse(readFileSync(join(root, "scripts", "pinned-node.json"), "utf8"));
+const oldest = JSON.parse(readFileSync(join(root, "scripts", "oldest-supported.json"), "utf8"));
 const modules = join(root, "node_modules");
+const oldestModules = join(modules, ".oldest", "node_modules");
 const stampPath = join(modules, ".millrace-stamp");
 const binary = join(modules, "node", "bin", process.platform === "win32" ? "node.exe" : "node");
 const NETWORK_TROUBLE =
@@ -49,6 +52,7 @@ export async function setUp() {
     async (addProcess) => {
       if (readStamp() !== wantedStamp()) await installPackages(addProcess);
       if (!runsPinnedVersion(nodePath())) await installNode(addProcess);
+      if (!hasOldest()) await installOldest(addProcess);
       writeFileSync(stampPath, wantedStamp());
     },
     (pid) => say(`waiting for another set-up of this folder (process ${pid ?? "unknown"})`),
@@ -61,7 +65,22 @@ export async function setUp() {
 }
 
 function isReady() {
-  return readStamp() === wantedStamp() && runsPinnedVersion(nodePath());
+  return readStamp() === wantedStamp() && runsPinnedVersion(nodePath()) && hasOldest();
+}
+
+/** The oldest supported versions that are published for this system. */
+function oldestPackages() {
+  return Object.values(oldest).flatMap(({ version, packages }) => {
+    const found = packages.any ?? packages[`${process.platform}-${process.arch}`];
+    return found === undefined ? [] : [{ ...found, version }];
+  });
+}
+
+function hasOldest() {
+  return oldestPackages().every(({ name, version }) => {
+    const path = join(oldestModules, name, "package.json");
+    return existsSync(path) && JSON.parse(readFileSync(path, "utf8")).version.replace(/^v/, "") === version;
+  });
 }
 
 function archPackage() {
@@ -110,28 +129,37 @@ async function installNode(addProcess) {
   }
   say(`installing Node ${pinned.version} into node_modules (once)`);
   const folder = join(modules, ".millrace-node");
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "pinned-node", private: true }));
-  await npm(
-    ["install", "--package-lock=false", `--prefix=${folder}`, `${arch.name}@${pinned.version}`],
-    folder,
-    addProcess,
-  );
-  const installed = JSON.parse(readFileSync(join(folder, "node_modules", ".package-lock.json"), "utf8"));
-  const integrity = installed.packages[`node_modules/${arch.name}`]?.integrity;
-  if (integrity !== arch.integrity) {
-    rmSync(folder, { recursive: true, force: true });
-    throw new SetupError(
-      `${arch.name}@${pinned.version} is not the file that scripts/pinned-node.json expects: check your npm registry.`,
-    );
-  }
+  await installInto(folder, [{ ...arch, version: pinned.version }], "pinned-node.json", addProcess);
   mkdirSync(dirname(binary), { recursive: true });
   renameSync(join(folder, "node_modules", arch.name, "bin", basename(binary)), binary);
   rmSync(folder, { recursive: true, force: true });
   if (!runsPinnedVersion(binary)) {
     throw new SetupError(
       `The published Node ${pinned.version} does not start on this system: install that version on this machine and run the command again.`,
+    );
+  }
+}
+
+async function installOldest(addProcess) {
+  const packages = oldestPackages();
+  const names = Object.entries(oldest).map(([name, { version }]) => `${name} ${version}`);
+  say(`installing the oldest supported versions for the tests (once): ${names.join(", ")}`);
+  await installInto(dirname(oldestModules), packages, "oldest-supported.json", addProcess);
+}
+
+/** Installs packages into a folder of their own, and leaves nothing of them there if one is not the expected file. */
+async function installInto(folder, packages, file, addProcess) {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "own-folder", private: true }));
+  const wanted = packages.map(({ name, version }) => `${name}@${version}`);
+  await npm(["install", "--package-lock=false", `--prefix=${folder}`, ...wanted], folder, addProcess);
+  const installed = JSON.parse(readFileSync(join(folder, "node_modules", ".package-lock.json"), "utf8"));
+  for (const { name, version, integrity } of packages) {
+    if (installed.packages[`node_modules/${name}`]?.integrity === integrity) continue;
+    rmSync(folder, { recursive: true, force: true });
+    throw new SetupError(
+      `${name}@${version} is not the file that scripts/${file} expects: check your npm registry.`,
     );
   }
 }

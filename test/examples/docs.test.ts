@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { redisUrl, RedisPrefixes } from "../support/servers/redis-shared.ts";
 import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { checkOldest, oldestNode, oldestVersions } from "../support/oldest-supported.ts";
 import { runScript } from "./run-script.ts";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -37,6 +38,9 @@ const pages = [
   ...globSync("docs/**/*.md", { cwd: root }).map((page) => page.replaceAll("\\", "/")),
 ];
 const blocks = pages.flatMap(blocksOf);
+
+// Its embedded SQLite and its way with types are experiments there, and say so on standard error.
+const quiet = "--disable-warning=ExperimentalWarning";
 
 const database = useTestDatabase();
 let prefixes: RedisPrefixes;
@@ -94,5 +98,52 @@ describe("the docs", () => {
     expect(end.err.replace(/^millrace warn attempt \d+ of \d+ failed, .*\n/gm, "")).toBe("");
     expect(end.code).toBe(0);
     if (file.startsWith("README")) expect(end.out).toContain("message-for-42");
+  });
+
+  const newer = "await using needs Node 24";
+  const { node: version } = oldestVersions;
+
+  test.skipIf(oldestNode === null)(
+    `Node ${version} reads every block, unless it says that it needs a newer one`,
+    () => {
+      const files = ours.map(({ file }) => join(folder, file));
+      const parse = `
+      const { readFileSync } = require("node:fs");
+      const { SourceTextModule } = require("node:vm");
+      const { stripTypeScriptTypes } = require("node:module");
+      const refused = JSON.parse(readFileSync(0, "utf8")).map((file) => {
+        try {
+          new SourceTextModule(stripTypeScriptTypes(readFileSync(file, "utf8")));
+          return false;
+        } catch (error) {
+          if (!(error instanceof SyntaxError)) throw error;
+          return true;
+        }
+      });
+      console.log(JSON.stringify(refused));`;
+      const args = ["--experimental-vm-modules", quiet, "-e", parse];
+      const { stdout, stderr } = spawnSync(checkOldest(oldestNode as string), args, {
+        encoding: "utf8",
+        input: JSON.stringify(files),
+      });
+      expect(stderr).toBe("");
+      const refused = JSON.parse(stdout) as boolean[];
+      const placesOf = (isMeant: (at: number) => boolean | undefined): string[] =>
+        ours.filter((_, at) => isMeant(at)).map(({ place }) => place);
+      expect(placesOf((at) => refused[at])).toEqual(placesOf((at) => ours[at]?.code.includes(newer)));
+    },
+  );
+
+  const sample = ours.filter(({ place }) => /^(README|docs\/guides\/(flows|sandboxes))\.md/.test(place));
+  test.skipIf(oldestNode === null).each(sample)(`run at $place on Node ${version}`, async (block) => {
+    const cwd = mkdtempSync(join(folder, "oldest-"));
+    const prefix = prefixes.next();
+    const env = { DATABASE_URL: database.url, REDIS_URL: `${prefixes.url}?prefix=${prefix}` };
+    const node = [checkOldest(oldestNode as string), quiet] as const;
+    const isService = block.treatment === "service";
+    const end = await runScript(join(folder, block.file), cwd, { env, isService, node });
+    await prefixes.clear(prefix);
+    expect(end.err.replace(/^millrace warn attempt \d+ of \d+ failed, .*\n/gm, "")).toBe("");
+    expect(end.code).toBe(0);
   });
 });

@@ -1,4 +1,4 @@
-/** A TypeScript file as a user would run it: a process of the pinned Node, in a folder of its own. */
+/** A TypeScript file as a user would run it: a process of Node, in a folder of its own. */
 import { spawn } from "node:child_process";
 
 export interface ScriptEnd {
@@ -11,10 +11,13 @@ interface ScriptSetting {
   readonly env?: Readonly<Record<string, string>>;
   /** It runs until it is told to stop, which happens as soon as it has said something. */
   readonly isService?: boolean;
+  /** The Node that runs it and its options; the pinned one if left out. */
+  readonly node?: readonly [path: string, ...options: string[]];
 }
 
 export function runScript(path: string, cwd: string, setting: ScriptSetting = {}): Promise<ScriptEnd> {
-  const child = spawn(process.execPath, ["--conditions=millrace-source", path], {
+  const [node, ...options] = setting.node ?? [process.execPath];
+  const child = spawn(node, [...options, "--conditions=millrace-source", path], {
     cwd,
     env: { ...process.env, ...setting.env },
     stdio: ["ignore", "pipe", "pipe"],

@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { checkOldest, oldestTsc, oldestVersions } from "../support/oldest-supported.ts";
 import { headingsOf, relativeLinks } from "./markdown-links.ts";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -167,6 +168,24 @@ test("the shipped types resolve by the settings of their page, for a compiler th
   const tsconfig = { compilerOptions: { ...compilerOptions, skipLibCheck: false }, files: ["script.ts"] };
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify(tsconfig));
   expect(run(process.execPath, [tsc, "-p", project], project)).toBe("");
+});
+
+test("the shipped types compile with the oldest TypeScript that the page names, libraries checked too", () => {
+  const page = readFileSync(join(root, "docs", "guides", "typescript.md"), "utf8");
+  expect(page).toContain(`TypeScript ${oldestVersions.typescript.replace(/\.\d+$/, "")}`);
+  const project = aTypedProject();
+  writeFileSync(join(project, "script.ts"), script);
+  writeFileSync(join(project, "testing.ts"), `export { testMillrace } from "millrace/testing";`);
+  const compilerOptions = {
+    strict: true,
+    target: "es2022",
+    module: "nodenext",
+    types: ["node"],
+    noEmit: true,
+  };
+  const files = ["script.ts", "testing.ts"];
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+  expect(run(process.execPath, [checkOldest(oldestTsc), "-p", project], project)).toBe("");
 });
 
 test("a CommonJS file can require the package, and its types are accepted there", () => {
