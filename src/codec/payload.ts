@@ -30,6 +30,8 @@ export interface PayloadCoder {
   /** `what` ("input", "result") names the value in messages. */
   encode(value: unknown, what: string): string;
   decode(payload: string): unknown;
+  /** Whether what it encodes is encrypted. */
+  readonly isEncrypting: boolean;
 }
 
 const payloadBytesDefault = 1024 * 1024;
@@ -84,7 +86,7 @@ export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
     }
   }
 
-  return { encode, decode };
+  return { encode, decode, isEncrypting: keyRing !== undefined };
 }
 
 function checkCodec(codec: Codec): Codec {

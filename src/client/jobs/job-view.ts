@@ -1,4 +1,6 @@
 /** A job as people see it: decoded, without the fields that its definition redacts. */
+import { openTexts } from "../../codec/sealed-texts.ts";
+import type { KeptTexts, Texts } from "../../codec/sealed-texts.ts";
 import { redact } from "../../codec/redact.ts";
 import type { Needs } from "../../engine/services.ts";
 import { isFailure, readAttemptLog } from "../../model/job/attempt-log.ts";
@@ -119,7 +121,7 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
     result: show(record.result),
     progress: show(record.progress),
     tags: viewTags(record),
-    headers: readMeta(record.meta).headers ?? {},
+    headers: shownTexts(needs, readMeta(record.meta).headers),
     trace: readMeta(record.meta).trace ?? {},
     schedule: viewMadeBy(readMeta(record.meta).schedule),
     topic: readMeta(record.meta).topic ?? null,
@@ -176,6 +178,15 @@ function shown(
     return redact(needs.coder.decode(payload), paths);
   } catch {
     return unreadable;
+  }
+}
+
+/** None, if they are encrypted with a key that this process does not have. */
+function shownTexts({ coder }: Needs<"coder">, kept: KeptTexts | undefined): Texts {
+  try {
+    return openTexts(coder, kept);
+  } catch {
+    return {};
   }
 }
 

@@ -3,6 +3,7 @@
  * change, and writes it under a guard. Cancel, retry and delete answer alike: for one job what became of it, for many
  * how often each answer occurred.
  */
+import { keepTexts } from "../../codec/sealed-texts.ts";
 import { callKeys, checkCallOptions, withinLimit } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
 import { asOneCall } from "../../engine/calls/one-call.ts";
@@ -409,6 +410,7 @@ export class Jobs {
         "edit",
       );
       const { level } = policy;
+      const kept = headers === undefined ? undefined : keepTexts(this.#needs.coder, headers, "headers");
       const input = new NewInput(this.#needs, edits);
       const found = await changes.mustRead(id);
       await input.check(found);
@@ -422,7 +424,7 @@ export class Jobs {
           ...(level === undefined || !isReadable
             ? {}
             : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
-          ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
+          ...(kept === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers: kept }) }),
           ...(tags === undefined ? {} : { tags: tags.length === 0 ? null : tags }),
         };
         return [editChange(edit, level === undefined ? null : rankingOf({ level, order }, strideMs))];

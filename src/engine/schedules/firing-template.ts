@@ -7,6 +7,7 @@
  *   a flow   { flow, members }: ids, flows and tags of the members are written as if the id of the flow were empty
  */
 import { canonicalText } from "../../codec/digest.ts";
+import { openTexts } from "../../codec/sealed-texts.ts";
 import type { PayloadCoder } from "../../codec/payload.ts";
 import { MillraceError } from "../../model/error.ts";
 import { memberTag } from "../../model/flow/flow-meta.ts";
@@ -108,7 +109,7 @@ export function jobsOfFiring(
   ];
 }
 
-/** Encrypting one input twice gives two texts, which must not pass for two definitions. */
+/** Encrypting one value twice gives two texts, which must not pass for two definitions. */
 export function isSameFiring(coder: PayloadCoder, one: string, other: string): boolean {
   if (one === other) return true;
   try {
@@ -118,10 +119,17 @@ export function isSameFiring(coder: PayloadCoder, one: string, other: string): b
     }) as [JobTemplate[], JobTemplate[]];
     const isSame = (job: JobTemplate, than: JobTemplate | undefined): boolean =>
       than !== undefined &&
-      JSON.stringify({ ...job, input: "" }) === JSON.stringify({ ...than, input: "" }) &&
+      plainText(coder, job) === plainText(coder, than) &&
       canonicalText(coder.decode(job.input)) === canonicalText(coder.decode(than.input));
     return jobs.length === others.length && jobs.every((job, at) => isSame(job, others[at]));
   } catch {
     return false;
   }
+}
+
+/** All of it but the input, with its headers as they were given. */
+function plainText(coder: PayloadCoder, job: JobTemplate): string {
+  const { headers, ...meta } = readMeta(job.meta);
+  const given = headers === undefined ? meta : { ...meta, headers: openTexts(coder, headers) };
+  return JSON.stringify({ ...job, input: "", meta: writeMeta(given) });
 }

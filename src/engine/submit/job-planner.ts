@@ -5,6 +5,7 @@
  * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an
  * id.
  */
+import { keepTexts } from "../../codec/sealed-texts.ts";
 import type { PayloadCoder } from "../../codec/payload.ts";
 import type { CustomBackoff } from "../../model/job/retry-policy.ts";
 import { canonicalText, compilePick, digestText } from "../../codec/digest.ts";
@@ -190,7 +191,7 @@ export class JobPlanner {
   }
 
   #makePlan(definition: AnyJob, options: ReadOptions): Plan {
-    const { codeDefaults, router, strideMs } = this.#needs;
+    const { coder, codeDefaults, router, strideMs } = this.#needs;
     const { name } = definition;
     const { limits = [], budgets = [] } = options;
     const group = groupOf(options, name);
@@ -221,7 +222,7 @@ export class JobPlanner {
       policy: writePolicy(policy),
       ranking: rankingOf({ level, order: policy.order ?? "fifo" }, strideMs),
       ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
-      meta: writeMeta(options),
+      meta: metaOf(coder, options),
       customBackoff: customBackoffOf(policy),
       beside: { ...(gates.length === 0 ? {} : { gates }), ...(requires.length === 0 ? {} : { requires }) },
       lane,
@@ -234,6 +235,13 @@ export class JobPlanner {
     const built: NewJob = new BuiltJob(this.#needs.coder, submission, plan, mintId);
     return plan.isPlain ? built : { ...built, ...plan.beside, ...plan.lane?.(submission.input) };
   }
+}
+
+function metaOf(coder: PayloadCoder, options: ReadOptions): string | null {
+  const { headers } = options;
+  return headers === undefined || !coder.isEncrypting
+    ? writeMeta(options)
+    : writeMeta({ ...options, headers: keepTexts(coder, headers, "headers") });
 }
 
 /** What the input decides about a job, for the refusals that it meets. */

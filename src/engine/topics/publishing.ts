@@ -8,6 +8,8 @@
  *        ▲                          │
  *        └── read the topic ◄── doc-changed
  */
+import type { PayloadCoder } from "../../codec/payload.ts";
+import { keepTexts } from "../../codec/sealed-texts.ts";
 import { canonicalText, digestText } from "../../codec/digest.ts";
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
@@ -151,7 +153,7 @@ export class Publishing {
         ...template,
         ...{ id: jobId, digest, input: text, due: options.due ?? template.due },
         tags: tagsOf(template, options, what),
-        meta: metaOf(template, options, { name, subscription: of }),
+        meta: metaOf(coder, template, options, { name, subscription: of }),
       };
     };
   }
@@ -175,13 +177,14 @@ function tagsOf(template: JobTemplate, { tags }: ReadOptions, what: string): Job
 }
 
 function metaOf(
+  coder: PayloadCoder,
   { meta }: JobTemplate,
   { headers, trace }: ReadOptions,
   topic: { readonly name: string; readonly subscription: string },
 ): string | null {
   return writeMeta({
     ...readMeta(meta),
-    ...(headers === undefined ? {} : { headers }),
+    ...(headers === undefined ? {} : { headers: keepTexts(coder, headers, "headers") }),
     ...(trace === undefined ? {} : { trace }),
     topic,
   });

@@ -6,7 +6,8 @@
 import type { FlowMeta } from "../flow/flow-meta.ts";
 
 interface JobMeta {
-  readonly headers?: Readonly<Record<string, string>>;
+  /** A text if they are encrypted. */
+  readonly headers?: Readonly<Record<string, string>> | string;
   /** Trace context, passed on unread. */
   readonly trace?: Readonly<Record<string, string>>;
   readonly schedule?: MadeBy;
@@ -53,7 +54,10 @@ export function parseMeta(text: string | null): JobMeta | null {
   if (text === null) return {};
   try {
     const meta = JSON.parse(text) as JobMeta | null;
-    return typeof meta === "object" && meta !== null && isTexts(meta.headers) && isTexts(meta.trace)
+    return typeof meta === "object" &&
+      meta !== null &&
+      (typeof meta.headers === "string" || isTexts(meta.headers)) &&
+      isTexts(meta.trace)
       ? meta
       : null;
   } catch {

@@ -2,6 +2,7 @@
  * Whether the given code could continue a run in flight: its journal is replayed with the code, up to its end. No code
  * of a step runs and nothing is written. Code outside of steps does run, as in every replay.
  */
+import { openTexts } from "../../codec/sealed-texts.ts";
 import { childIdOf } from "../../engine/durable/children.ts";
 import type { DurablePart } from "../../engine/durable/durable-definition.ts";
 import type { RunJournalView } from "../../engine/durable/read-run.ts";
@@ -91,7 +92,7 @@ function contextOf({ coder, platform }: CheckRunNeeds, record: JobRecord, step: 
     ...{ id, name, queue, attempt, step, isLastAttempt: false, log: silence },
     input: coder.decode(record.input),
     createdAt: new Date(createdAt),
-    headers: readMeta(meta).headers ?? {},
+    headers: openTexts(coder, readMeta(meta).headers),
     signal: new AbortController().signal,
     idempotencyKey: id,
     host: platform.hostName,

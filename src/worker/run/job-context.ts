@@ -3,6 +3,7 @@
  * Members are getters, so a handler pays only for those it uses. Every function is bound, so that `({ input, progress
  * }) => …` works.
  */
+import { openTexts } from "../../codec/sealed-texts.ts";
 import { redact } from "../../codec/redact.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { CallersConnection } from "../../store/callers-connection.ts";
@@ -153,7 +154,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   get headers(): Readonly<Record<string, string>> {
-    return readMeta(this.#attempt.job.meta).headers ?? {};
+    return openTexts(this.#needs.coder, readMeta(this.#attempt.job.meta).headers);
   }
 
   get trace(): Readonly<Record<string, string>> {
