@@ -4,6 +4,8 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { flow, handler, job, Unrecoverable } from "../../src/index.ts";
 import type { JobView } from "../../src/index.ts";
+import type { Store } from "../../src/store/store.ts";
+import { millOn } from "../support/mill-on.ts";
 import { useVirtualMill } from "../support/virtual/use-virtual-mill.ts";
 import { deferred } from "../support/virtual/virtual-mill.ts";
 
@@ -98,6 +100,43 @@ describe("steps are undone, the last one first, before a run ends", () => {
     await v.advance(15_000);
     expect(await view(slow.id)).toMatchObject({ state: "cancelled", reason: "asked" });
     expect(log).toEqual(["a", "no a"]);
+  });
+
+  test("that times out and is abandoned before it learns that a step was recorded", async () => {
+    const log: string[] = [];
+    const answers = Promise.withResolvers<void>();
+    let held = 0;
+    const slow: Store = {
+      ...v.store,
+      recordIfLeased: async (request) => {
+        const answer = await v.store.recordIfLeased(request);
+        const isSold = request.some(({ entries = [] }) => entries.some(({ body }) => body.includes("sold")));
+        if (isSold) {
+          held += 1;
+          await answers.promise;
+        }
+        return answer;
+      },
+      readJournal: async (request) => {
+        if (held > 0) await answers.promise;
+        return v.store.readJournal(request);
+      },
+      close: async () => undefined,
+    };
+    const mill = millOn(slow, { log: false }, v.platform);
+    const hasty = job("hasty", { durable: { version: 1 }, timeout: "1s", retry: { attempts: 1 } });
+    const handles = handler(hasty, async ({ step }) => {
+      await step.run("a", () => "sold", { undo: () => log.push("no a") });
+    });
+    await v.run(mill.work([handles], { abortGrace: "1s" }));
+    const { id } = await v.run(mill.enqueue(hasty, {}));
+    await v.advance(3000);
+    expect(held).toBeGreaterThan(0);
+    answers.resolve();
+    await v.advance(60_000);
+    expect(await view(id)).toMatchObject({ state: "failed" });
+    expect(log).toEqual(["no a"]);
+    await v.run(mill.close());
   });
 
   test("that meets its deadline while it waits; the deadline does not stop the undos", async () => {

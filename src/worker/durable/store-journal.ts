@@ -90,6 +90,8 @@ export class StoreJournal implements RunJournal {
     // The run has got further, so what failed before is no reason to give it up.
     const setsBack = entries.some(isProgress) && (job.attempt > 1 || clearedLog(job.attempts) !== null);
     const steps = this.#options.hasEvents ? entries.flatMap(({ body }) => stepEventText(body) ?? []) : [];
+    // Whoever ends the run before the answer must not forget an undo that may be recorded.
+    attempt.mark(marksOf(puts) & durableMarks.hasUndo);
     const answer = await this.#needs.records.append({
       ...this.#ref,
       entries: puts,
