@@ -3,6 +3,7 @@
  * the number of the claim, so that it does not depend on who runs it or when. Whatever a handler does is written into
  * the effect log.
  */
+import { mintedPartition } from "../../../src/model/job/job-id.ts";
 import { job } from "../../../src/engine/submit/job-definition.ts";
 import type { JobDefinition } from "../../../src/engine/submit/job-definition.ts";
 import type { EnqueueOptions } from "../../../src/engine/submit/job-options.ts";
@@ -188,7 +189,7 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
     throw throttled;
   }
   if (random.chance(0.5)) {
-    context.kv.put(`effect:${context.id}`, context.fence.value);
+    context.kv.put(besideJob(context.id), context.fence.value);
     context.enqueue(
       follow,
       { parent: context.id, fence: context.fence.value },
@@ -197,6 +198,12 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
   }
   end("returned");
   return `done with ${context.input.key}`;
+}
+
+/** A name that lies in the partition of the job: a minted id says its own; of another one, what is in braces or all. */
+function besideJob(id: string): string {
+  if (mintedPartition(id.split(".")[0] ?? "") !== null) return `${id}.effect`;
+  return id.includes("{") ? `effect:${id}` : `effect:{${id}}`;
 }
 
 /** On a store of several partitions a follow-up with limits or keys may not lie where its parent lies. */
