@@ -109,6 +109,7 @@ export class Batcher<Item, Answer> {
   /** Fires at the earliest when an item is to be given up. One for all items: they are given up in their order. */
   #watch: Timer | null = null;
   #isScheduled = false;
+  #isClosing = false;
   #resting = 0;
   /** The line of locked items. It is its own line for them. */
   #lockedLine: Batcher<Item, Answer> | null = null;
@@ -124,7 +125,9 @@ export class Batcher<Item, Answer> {
 
   #enter(entry: Entry<Item, Answer>): void {
     this.#pending.push(entry);
-    if (this.#watch === null) this.#watchIn(this.#options.giveUpMs);
+    // Without a time to give up, an item has one try, and waits for its answer.
+    const { giveUpMs } = this.#options;
+    if (giveUpMs > 0) this.#watch ??= this.#watchIn(giveUpMs);
     this.#schedule();
   }
 
@@ -136,9 +139,14 @@ export class Batcher<Item, Answer> {
   async whenIdle(): Promise<void> {
     while (this.#inFlight > 0 || this.#pending.length > 0 || this.#resting > 0)
       await new Promise<void>((resolve) => this.#idle.push(resolve));
+    this.#isClosing = true;
+    this.#unwatch();
+    if (this.#lockedLine !== this) await this.#lockedLine?.whenIdle();
+  }
+
+  #unwatch(): void {
     this.#watch?.cancel();
     this.#watch = null;
-    if (this.#lockedLine !== this) await this.#lockedLine?.whenIdle();
   }
 
   #schedule(): void {
@@ -173,6 +181,8 @@ export class Batcher<Item, Answer> {
   };
 
   #reportIdle(): void {
+    // What comes after the close, such as the job of a late claim that is handed back, leaves no timer either.
+    if (this.#isClosing && this.#resting === 0) this.#unwatch();
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
@@ -260,8 +270,8 @@ export class Batcher<Item, Answer> {
     return [entries.filter(isOver), entries.filter((entry) => !isOver(entry))];
   }
 
-  #watchIn(inMs: number): void {
-    this.#watch = this.#options.platform.setTimer(inMs, this.#giveUp, false);
+  #watchIn(inMs: number): Timer {
+    return this.#options.platform.setTimer(inMs, this.#giveUp, false);
   }
 
   readonly #giveUp = (): void => {
@@ -281,7 +291,8 @@ export class Batcher<Item, Answer> {
       ends.push(...open.map((entry) => this.#endUs(entry)));
     }
     this.#watch = null;
-    if (ends.length > 0) this.#watchIn(Math.max(1, (least(ends) - platform.monotonicUs()) / 1000));
+    if (ends.length > 0)
+      this.#watch = this.#watchIn(Math.max(1, (least(ends) - platform.monotonicUs()) / 1000));
     if (this.#pending.length === 0 && this.#inFlight === 0) this.#reportIdle();
   };
 

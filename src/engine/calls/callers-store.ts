@@ -48,7 +48,11 @@ export function callersStore(store: Store, options: CallersStoreOptions): Store 
     let doubtful: Answer;
     for (;;) {
       try {
-        const answer = await answersWithin(platform, call(), leftMs(), () => tooLate(isWrite, giveUpMs));
+        // Without a time to give up there is one try, which the store bounds.
+        const answering = call();
+        const answer = await (giveUpMs === 0
+          ? answering
+          : answersWithin(platform, answering, leftMs(), () => tooLate(isWrite, giveUpMs)));
         if (unknown === null || doubted === undefined) return answer;
         doubtful = answer;
         break;

@@ -56,7 +56,7 @@ export function asOneCall<Given extends OneCallNeeds, Answer>(
   };
   return withinLimit(limit, {
     ...{ platform, what, isWrite: true, ...named },
-    ...(isLong ? {} : { giveUp: { afterMs: giveUpMs, late } }),
+    ...(isLong || giveUpMs === 0 ? {} : { giveUp: { afterMs: giveUpMs, late } }),
     run: async (isOver) => {
       account.hasEnded = isOver;
       try {
