@@ -60,6 +60,8 @@ export function callersStore(store: Store, options: CallersStoreOptions): Store 
         const isKnown = isMillraceError(error);
         if (isWrite && (!isKnown || error.outcome === "unknown")) unknown ??= error;
         if (!isKnown || !error.retryable || platform.monotonicUs() >= endUs) throw unknown ?? error;
+        // The store asks a partition that fails again by itself. Until it is back, a read answers for the others.
+        if (!isWrite && (store.missing?.() ?? []).length > 0) throw error;
         const retrying = (backoff ??= new Backoff(platform, retryLengths));
         await new Promise<void>((resolve) => {
           platform.setTimer(Math.min(retrying.failed(), leftMs()), resolve);
