@@ -282,7 +282,7 @@ describe("the duty budget-reset", () => {
     expect(await v.run(v.mill.budgets.get("tokens"))).toMatchObject({ spent: 0, reserved: 0 });
   });
 
-  test("mends a gate that a lost write left closed or open, and keeps so many periods", async () => {
+  test("mends a gate that a lost write left closed or open, and keeps a number of periods", async () => {
     await v.run(v.mill.work([handler(ask, async ({ input, usage }) => usage.report(tokens, input))]));
     await v.run((await v.run(v.mill.enqueue(ask, 100))).result());
     await v.advance(100);

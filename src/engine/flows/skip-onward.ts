@@ -1,6 +1,6 @@
 /**
  * Skipping a node that can never be freed, and with it the nodes that can never be freed for that reason. Step by step
- * each end would leave deferred work for the next node: a chain of 10,000 nodes took 40,000 calls behind each other. So
+ * each end would leave deferred work for the next node: a chain of 10,000 nodes took 40,000 calls one after the other. So
  * the nodes after it are looked up, and all that are lost with it are skipped in one batch, the last ones first: the
  * end of each then arrives at nodes that have ended, and leaves no more work.
  *
@@ -19,7 +19,7 @@ import { replayKind } from "../../model/flow/requested-change.ts";
 
 type SkipNeeds = Needs<"store" | "changes" | "reads" | "policies">;
 
-/** So many steps are looked up by ids; of what goes further, the whole flow is read once. */
+/** The maximum of steps that are looked up by their ids. For more, the whole flow is read once. */
 const stepsByIdMax = 8;
 const lostMax = 10_000;
 
