@@ -1,8 +1,8 @@
 /**
  * Skipping a node that can never be freed, and with it the nodes that can never be freed for that reason. Step by step
- * each end would leave deferred work for the next node: a chain of 10,000 nodes took 40,000 calls one after the other. So
- * the nodes after it are looked up, and all that are lost with it are skipped in one batch, the last ones first: the
- * end of each then arrives at nodes that have ended, and leaves no more work.
+ * each end would leave deferred work for the next node: a chain of 10,000 nodes took 40,000 calls, one after the
+ * other. So the nodes after it are looked up, and all that are lost with it are skipped in one batch, the last ones
+ * first: the end of each then arrives at nodes that have ended, and leaves no more work.
  *
  * A node is lost if more of its parents are lost than it can miss (`wants.slack`). Ends that have arrived already are
  * not counted: they may be those of the same parents. What this look leaves out is skipped by the deferred work that
