@@ -45,12 +45,12 @@ export interface OutputView {
 }
 
 export async function readOutputView(
-  { outputs, coder }: Needs<"outputs" | "coder">,
+  { store, coder }: Needs<"store" | "coder">,
   id: string,
 ): Promise<OutputView> {
   checkName(id, "output: id");
-  const answer = await outputs.add({ id, after: null, max: 1 });
-  if (answer.kind === "gone") throw noSuchJob(id);
+  const [answer] = await store.readFrames([{ id, after: null, max: 1 }]);
+  if (answer === undefined || answer.kind === "gone") throw noSuchJob(id);
   const { chunks, summary, ended } = answer;
   return {
     frames: chunks[0]?.number ?? 0,

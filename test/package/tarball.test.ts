@@ -1,6 +1,7 @@
 // What a user gets: builds and packs the package, installs the tarball into an empty project without network and
 // without scripts, does one job there on a database file, lets the compiler resolve the shipped types, and follows the
 // links of the shipped pages.
+import { hangMs } from "../support/hang-ms.ts";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -246,13 +247,19 @@ function ownEnv(): NodeJS.ProcessEnv {
 }
 
 /** Answers what the command printed, or fails with it. */
+/** npm runs in the Node that it was installed with, as users run it, and not in the one of this repository. */
+const ownNpm = [process.env["npm_node_execpath"], process.env["npm_execpath"]] as const;
+
 function run(command: string, args: string[], cwd: string): string {
   const env = ownEnv();
-  const answer = spawnSync(command, args, {
+  const [node, npm] = ownNpm;
+  const isNpm = command === "npm" && node !== undefined && npm !== undefined;
+  const answer = spawnSync(isNpm ? node : command, isNpm ? [npm, ...args] : args, {
     cwd,
     env,
     encoding: "utf8",
     shell: process.platform === "win32",
+    timeout: hangMs,
   });
   if (answer.error) throw answer.error;
   if (answer.status !== 0) {

@@ -21,7 +21,15 @@ import { answersWithin } from "./settles-within.ts";
 /** The operations of a store that change nothing and that callers use. */
 export const storeReads = [
   ...(["describe", "readGates", "readDocs", "readJobs", "findJobs", "countJobs", "readRoutes"] as const),
-  ...(["readFeed", "readLogs", "readJournal", "readUnreadable", "readHeads", "measure"] as const),
+  ...([
+    "readFeed",
+    "readLogs",
+    "readFrames",
+    "readJournal",
+    "readUnreadable",
+    "readHeads",
+    "measure",
+  ] as const),
 ] satisfies readonly (keyof Store)[];
 
 const retryLengths = { firstMs: 20, maxMs: 1000 };
