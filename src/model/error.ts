@@ -104,7 +104,7 @@ export const errorCatalogue = {
   "invalid-cursor": entry(
     400,
     false,
-    "A cursor of events or frames cannot be read, is of another store, or lies behind the end of the feed.",
+    "A cursor of events or frames cannot be read, is of another store, or lies after the end of the feed.",
   ),
   "cursor-expired": entry(410, false, "The events after this cursor are no longer kept."),
   "handler-not-loaded": entry(

@@ -201,7 +201,7 @@ async function takeFound(needs: KeyedNeeds, found: Doc, { run, round, call }: Ke
     return changed === undefined ? undefined : takeFound(needs, changed, { run, round, call });
   }
   const answer = await needs.changes.add(appendChange(run, appendOf(signal), round));
-  // Its sender, or the duty, goes on with it and sees who has it.
+  // Its sender, or the duty, goes on with it and finds which runs have it.
   if (!isKept) return;
   const rest = isTaken(answer) ? { body: null } : { body, expiresInMs: signal.keepMs };
   await needs.store.putDocs([{ kind, id, guard: { version: put.version }, ...rest }]);

@@ -81,7 +81,7 @@ export async function* readOutput(
 
 /**
  * Whether the frames after `before` do not follow those that were read: another attempt began the output anew, or
- * frames between are no longer kept. Who has read nothing begins with what is there.
+ * frames between are no longer kept. A new reader begins with what is there.
  */
 function isNewBegin(position: FramePosition, { origin }: Chunk, before: FramePosition): boolean {
   if (position.fence === firstPosition.fence) return false;

@@ -1,7 +1,7 @@
 /**
  * Follows the output of jobs for all readers of the process. A stream has one tail, however many read it: they share
  * its reads and its last pages. A tail reads when the store hints that the job wrote or ended, and at slow intervals in
- * case a hint was lost. It never waits for a reader: one that is behind the last pages reads for itself.
+ * case a hint was lost. It never waits for a reader: a slow one reads the store by itself.
  *
  *   hint, slow poll ──► woken ──► one read after a place ──► page ──► all readers at this place
  */

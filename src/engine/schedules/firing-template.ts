@@ -22,7 +22,7 @@ import { checkTemplate, writeTemplate } from "../submit/job-template.ts";
 import type { JobTemplate } from "../submit/job-template.ts";
 import type { ScheduleDefinition } from "./schedule-definition.ts";
 
-/** A member, with its id behind that of the flow. */
+/** A member, with the part of its id that follows the id of the flow. */
 type MemberTemplate = JobTemplate & Pick<NewJob, "id">;
 
 export interface FiringTemplate {
